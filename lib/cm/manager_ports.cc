@@ -203,7 +203,7 @@ Result<void> Manager::Impl::listen(Id& id, int backlog) {
   for (const auto& agent : agents) {
     if (id.agent != nullptr && id.agent != agent.get()) continue;
     if (agent->services[service]++ != 0) continue;
-    if (auto ok = agent->cm.listen(service, ~uint64_t{0}, kMaxBacklog, service); !ok) return ok;
+    if (auto ok = agent->cm.listen(service, kMaxBacklog, service); !ok) return ok;
   }
   id.state = IdState::listening;
   return {};
@@ -215,7 +215,7 @@ void Manager::Impl::stop_listening(Id& id) {
     if (id.agent != nullptr && id.agent != agent.get()) continue;
     const auto found = agent->services.find(service);
     if (--found->second != 0) continue;
-    agent->cm.stop_listening(service, ~uint64_t{0});
+    agent->cm.stop_listening(service);
     agent->services.erase(found);
   }
 }

@@ -36,7 +36,7 @@ Ends set_up(test::CmHost& a, test::CmHost& b, uint32_t number, Nanos now) {
 void connections(benchmark::State& state) {
   test::CmHost a(Gid::from_ipv4(0x0a000001), {.seed = 1});
   test::CmHost b(Gid::from_ipv4(0x0a000002), {.seed = 2});
-  static_cast<void>(b.cm.listen(kService, UINT64_MAX, 128, 1));
+  static_cast<void>(b.cm.listen(kService, 128, 1));
   Nanos now{0};
   uint32_t number = 0;
   for (int64_t i = 0; i < state.range(0); ++i) set_up(a, b, number++, now);

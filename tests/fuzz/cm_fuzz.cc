@@ -100,7 +100,7 @@ class Program : public CmDriver<Program> {
   uint32_t peer_qpn() { return in_.take<uint8_t>() % 5u; }
   Gid peer() { return Gid::from_ipv4(0x0a000001 + in_.take<uint8_t>() % 3u); }
 
-  void listen(uint32_t backlog) { static_cast<void>(cm.listen(kService, UINT64_MAX, backlog, 1)); }
+  void listen(uint32_t backlog) { static_cast<void>(cm.listen(kService, backlog, 1)); }
 
   std::vector<std::byte> data(uint32_t around) {
     const uint32_t length = in_.below(around + 2);
@@ -227,7 +227,7 @@ class Program : public CmDriver<Program> {
       case 6: connect(); break;
       case 7: reflect(); break;
       case 8:
-        cm.stop_listening(kService, UINT64_MAX);
+        cm.stop_listening(kService);
         if ((in_.take<uint8_t>() & 1) != 0) listen(in_.take<uint8_t>() % 3u);
         break;
       default: receive(); break;

@@ -41,7 +41,7 @@ CmWorld::CmWorld(const CmWorldOptions& options, FaultPolicy& faults)
     : options_(options), faults_(faults), random_(options.seed) {
   for (std::size_t i = 0; i < 2; ++i) {
     hosts_.push_back(std::make_unique<Side>(*this, i, cm::IbCmConfig{.ca_guid = i + 1, .seed = random_.next()}));
-    static_cast<void>(hosts_[i]->cm.listen(kService, UINT64_MAX, options.backlog, i));
+    static_cast<void>(hosts_[i]->cm.listen(kService, options.backlog, i));
   }
 }
 

@@ -45,8 +45,20 @@ Result<CmActions> IbCm::call(uint32_t id, std::string_view name, Nanos now, Step
   return actions;
 }
 
-Result<void> IbCm::listen(uint64_t service_id, uint64_t mask, uint32_t backlog, uint64_t token) {
-  return listeners_.add(service_id, mask, {token, std::make_shared<Backlog>(backlog)});
+Result<void> IbCm::listen(uint64_t service_id, uint32_t backlog, uint64_t token) {
+  const auto [it, fresh] = listeners_.try_emplace(service_id);
+  if (!fresh) {
+    return fail(EADDRINUSE, fmt::format("service {:#x} has a listener already; stop that listener, or choose another "
+                                        "service",
+                                        service_id));
+  }
+  it->second = {token, std::make_shared<Backlog>(backlog)};
+  return {};
+}
+
+const IbCm::Listener* IbCm::listener_of(uint64_t service_id) const {
+  const auto found = listeners_.find(service_id);
+  return found != listeners_.end() ? &found->second : nullptr;
 }
 
 Result<IbCm::Started> IbCm::connect(const CmRequest& request, Nanos now) {
@@ -121,7 +133,7 @@ const CmConnection* IbCm::find(uint32_t id) const {
 CmActions IbCm::admit(CmArrival arrival, std::shared_ptr<Backlog> backlog) {
   CmActions actions;
   if (!backlog) {
-    const Listener* const listener = listeners_.find(arrival.request.service_id);
+    const Listener* const listener = listener_of(arrival.request.service_id);
     if (listener == nullptr) {
       ctx_.counters.no_listener.add();
       return actions;

@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include <uroce/error.h>
@@ -22,7 +23,6 @@
 #include "cm/ib/actions.h"
 #include "cm/ib/connection_table.h"
 #include "cm/ib/context.h"
-#include "cm/ib/listeners.h"
 #include "cm/ib/mad.h"
 #include "cm/ib/outcome.h"
 
@@ -34,13 +34,12 @@ class IbCm {
   IbCm(const IbCm&) = delete;
   IbCm& operator=(const IbCm&) = delete;
 
-  /// REQs and SIDR_REQs whose service id equals `service_id` under `mask` become arrivals with `token`, a number of the
-  /// caller's. The most specific mask that matches wins. At most `backlog` requests of a listener wait, unless admit()
-  /// names another backlog. A request stops waiting with delivered(), accept(), reject(), destroy(), or the peer's own
-  /// REJ. Errors: EADDRINUSE (the same id and mask).
-  Result<void> listen(uint64_t service_id, uint64_t mask, uint32_t backlog, uint64_t token);
+  /// REQs and SIDR_REQs for the service become arrivals with `token`, a number of the caller's. At most `backlog`
+  /// requests of a listener wait, unless admit() names another backlog. A request stops waiting with delivered(),
+  /// accept(), reject(), destroy(), or the peer's own REJ. Errors: EADDRINUSE (the service has a listener).
+  Result<void> listen(uint64_t service_id, uint32_t backlog, uint64_t token);
   /// Requests that wait for an answer remain: destroy() or reject() them.
-  void stop_listening(uint64_t service_id, uint64_t mask) { listeners_.remove(service_id, mask); }
+  void stop_listening(uint64_t service_id) { listeners_.erase(service_id); }
 
   struct Started {
     uint32_t id = 0;
@@ -98,6 +97,10 @@ class IbCm {
   std::vector<PeerGuesses> guesses(Nanos now) const { return guesses_.report(now); }
 
  private:
+  struct Listener {
+    uint64_t token = 0;
+    std::shared_ptr<Backlog> backlog;
+  };
   /// A received MAD, but for its body.
   struct Incoming {
     Gid source, destination;
@@ -113,6 +116,7 @@ class IbCm {
   /// A call of the connection's owner: `step` decides.
   template <class Step>
   Result<CmActions> call(uint32_t id, std::string_view name, Nanos now, Step step);
+  const Listener* listener_of(uint64_t service_id) const;
   bool make_room(const Backlog& backlog, const Gid& peer, CmActions& actions);
 
   // Messages, by kind (ib_cm_messages.cc). The connection that a message is for decides.
@@ -136,7 +140,7 @@ class IbCm {
   CmContext ctx_;
   GuessTable guesses_;
   ConnectionTable table_;
-  Listeners listeners_;
+  std::unordered_map<uint64_t, Listener> listeners_;  // by service id
 };
 
 }  // namespace uroce::cm

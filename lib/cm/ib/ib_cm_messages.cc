@@ -74,7 +74,7 @@ void IbCm::on_req(const Incoming& in, const ReqMad& req, CmActions& actions) {
     reject_with(RejReason::stale_connection);
     return apply(*other, closing::end_stale(ctx_, other->c, actions), in.now);
   }
-  const Listener* const listener = listeners_.find(req.service_id);
+  const Listener* const listener = listener_of(req.service_id);
   if (listener == nullptr) {
     ctx_.counters.no_listener.add();
     return reject_with(RejReason::invalid_service_id);
@@ -151,7 +151,7 @@ void IbCm::on_sidr_req(const Incoming& in, const SidrReqMad& req, CmActions& act
     return apply(*r, sidr::on_repeated_req(ctx_, r->c, actions), in.now);
   }
   ctx_.counters.sidr_req_received.add();
-  if (const Listener* const listener = listeners_.find(req.service_id)) {
+  if (const Listener* const listener = listener_of(req.service_id)) {
     actions.add<CmArrival>(sidr::arrival_of(in.header, req, in.back(), listener->token));
     return;
   }

@@ -148,15 +148,15 @@ std::string CmRunner::leftovers() const {
 void CmRunner::do_listen(const ScriptLine& line) {
   Words words(line, symbols_);
   const auto listening =
-      host_->cm.listen(words.number_or("service", kService), words.number_or("mask", UINT64_MAX),
-                       static_cast<uint32_t>(words.number_or("backlog", 8)), words.number_or("token", 1));
+      host_->cm.listen(words.number_or("service", kService), static_cast<uint32_t>(words.number_or("backlog", 8)),
+                       words.number_or("token", 1));
   words.done();
   if (!listening) words.error(listening.error().text);
 }
 
 void CmRunner::do_stop(const ScriptLine& line) {
   Words words(line, symbols_);
-  host_->cm.stop_listening(words.number_or("service", kService), words.number_or("mask", UINT64_MAX));
+  host_->cm.stop_listening(words.number_or("service", kService));
   words.done();
 }
 

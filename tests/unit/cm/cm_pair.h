@@ -15,7 +15,6 @@ using test::CmHost;
 using test::text_of;
 
 inline constexpr uint64_t kService = 0x1061c06;
-inline constexpr uint64_t kExactly = UINT64_MAX;
 
 struct CmPair {
   CmHost active{Gid::from_ipv4(0x0a000001), {.ca_guid = 0x11, .seed = 1}};
@@ -45,7 +44,7 @@ struct CmPair {
 
   /// The ids of a connection whose request is not answered yet.
   std::pair<uint32_t, uint32_t> requested() {
-    static_cast<void>(passive.cm.listen(kService, kExactly, 10, 1));
+    static_cast<void>(passive.cm.listen(kService, 10, 1));
     const auto a = active.connect(request(), now);
     EXPECT_TRUE(a);
     run();

@@ -29,7 +29,7 @@ std::pair<uint32_t, uint32_t> connect(CmPair& pair, uint32_t qpn) {
 
 TEST(IbCmLimits, TenThousandConnectionsAtOnce) {
   CmPair pair;
-  ASSERT_TRUE(pair.passive.cm.listen(kService, kExactly, 10, 1));
+  ASSERT_TRUE(pair.passive.cm.listen(kService, 10, 1));
   std::vector<std::pair<uint32_t, uint32_t>> open;
   for (uint32_t i = 0; i < 10'000; ++i) open.push_back(connect(pair, 0x100 + i));
   EXPECT_EQ(pair.active.cm.size(), 10'000u);
@@ -46,7 +46,7 @@ TEST(IbCmLimits, TenThousandConnectionsAtOnce) {
 
 TEST(IbCmLimits, AHundredThousandConnectionsLeaveNothing) {
   CmPair pair;
-  ASSERT_TRUE(pair.passive.cm.listen(kService, kExactly, 10, 1));
+  ASSERT_TRUE(pair.passive.cm.listen(kService, 10, 1));
   std::size_t most = 0;
   for (uint32_t i = 0; i < 100'000; ++i) {
     const auto [a, b] = connect(pair, 2 + i);
@@ -147,7 +147,7 @@ TEST(IbCmEvents, AnswersInsideAnEvent) {
     }
     if (m.kind == CmEventKind::disconnected) b.destroy(m.id, Nanos(0));
   };
-  ASSERT_TRUE(b.cm.listen(kService, kExactly, 1, 1));
+  ASSERT_TRUE(b.cm.listen(kService, 1, 1));
   const CmPath path{.sgid = Gid::from_ipv4(1), .dgid = Gid::from_ipv4(2)};
   ASSERT_TRUE(a.connect({.service_id = kService, .path = path, .qpn = 2}, Nanos(0)));
   exchange(a, b);
@@ -168,7 +168,7 @@ TEST(IbCmEvents, DestroysInsideAnEvent) {
     };
     a.answer = [&](const CmMessage& m) { answer(a, m); };
     b.answer = [&](const CmMessage& m) { answer(b, m); };
-    ASSERT_TRUE(b.cm.listen(kService, kExactly, 1, 1));
+    ASSERT_TRUE(b.cm.listen(kService, 1, 1));
     const CmPath path{.sgid = Gid::from_ipv4(1), .dgid = Gid::from_ipv4(2)};
     const auto id = a.connect({.service_id = kService, .path = path, .qpn = 2}, Nanos(0));
     if (last != CmEventKind::unreachable) exchange(a, b);
@@ -207,7 +207,7 @@ TEST(IbCm, GuessedIdsAreCountedByPeer) {
 
 TEST(IbCm, AnAlternatePathIsDeclined) {
   CmPair pair;
-  ASSERT_TRUE(pair.passive.cm.listen(kService, kExactly, 10, 1));
+  ASSERT_TRUE(pair.passive.cm.listen(kService, 10, 1));
   ASSERT_TRUE(pair.active.connect(pair.request(), pair.now));
   test::SentMad req = pair.active.sent.front();
   store8(req.mad.data() + kMadHeaderBytes + 100, 0xfe);
@@ -226,7 +226,7 @@ TEST(IbCm, TransactionIdsAreEchoed) {
     ids.push_back(parse_header(next.mad)->transaction_id);
     to.on_mad(next.path.sgid, next.path.dgid, next.mad, pair.now);
   };
-  ASSERT_TRUE(pair.passive.cm.listen(kService, kExactly, 10, 1));
+  ASSERT_TRUE(pair.passive.cm.listen(kService, 10, 1));
   const auto a = pair.active.connect(pair.request(), pair.now);
   carry(pair.active, pair.passive);
   ASSERT_TRUE(pair.passive.accept(pair.passive.take_event().id, pair.reply(), pair.now));

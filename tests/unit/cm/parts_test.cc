@@ -173,7 +173,7 @@ TEST(IbCmActions, AStaleRepHasThreeActions) {
 /// A request has no connection until its caller has found a place for it.
 TEST(IbCmActions, AnArrivalIsAdmittedToABacklog) {
   IbCm cm({.seed = 1});
-  ASSERT_TRUE(cm.listen(kService, UINT64_MAX, 10, 3));
+  ASSERT_TRUE(cm.listen(kService, 10, 3));
   const auto arrive = [&](uint32_t number) {
     ReqMad req{.local_id = number, .service_id = kService, .qpn = 0x10 + number};
     req.local_gid = kPeer;
