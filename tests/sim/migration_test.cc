@@ -9,7 +9,7 @@
 
 #include "tests/sim/options.h"
 #include "tests/sim/world.h"
-#include "transport/loss/ack_timeout.h"
+#include "transport/loss/retry_budget.h"
 #include "wire/packet.h"
 #include "wire/text.h"
 

@@ -1,16 +1,29 @@
 #include "transport/datagram/ud.h"
 
 #include "base/datagram_flags.h"
+#include "base/qkey.h"
 #include "transport/core/guess.h"
 #include "transport/datagram/address_handles.h"
 #include "transport/datagram/grh.h"
 #include "transport/datagram/multicast.h"
-#include "transport/datagram/qkey.h"
 #include "transport/qp/receive_queue.h"
 #include "transport/qp/segment.h"
 
 namespace uroce::transport {
 namespace {
+
+// --- Q_Keys (IBTA vol. 1, 10.2.5) -------------------------------------------------------------------------------
+
+// The Q_Key to send. If the work request's Q_Key has the high bit set, the QP's Q_Key is sent instead. So only a
+// program that may set a QP's Q_Key can send a controlled one.
+uint32_t qkey_to_send(const Qp& qp, uint32_t asked) {
+  return (asked & kControlledQkey) != 0 ? qp.cold->attr.qkey : asked;
+}
+
+// Without the right Q_Key a datagram is dropped silently.
+bool qkey_matches(const Qp& qp, const wire::Packet& packet) { return packet.deth.qkey == qp.cold->attr.qkey; }
+
+// ----------------------------------------------------------------------------------------------------------------
 
 bool can_be_sent(const Qp& qp, SendSlot& slot, const AddressHandle* handle) {
   if (handle == nullptr || slot.destination().qpn > Psn::kMask) slot.status = WcStatus::local_qp_operation_error;

@@ -4,7 +4,6 @@
 #include "transport/datagram/uc.h"
 #include "transport/datagram/ud.h"
 #include "transport/qp/local_operation.h"
-#include "transport/qp/memory_window_order.h"
 #include "transport/qp/work_queue.h"
 
 namespace uroce::transport {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "transport/core/context.h"
+#include "transport/engine/fair_queue.h"
 #include "transport/engine/qp_timers.h"
-#include "transport/engine/run_queue.h"
 #include "transport/qp/outcome.h"
 #include "transport/qp/qp.h"
 

@@ -203,4 +203,21 @@ class FairQueue {
   uint32_t sparse_polls_ = 0;
 };
 
+/// The queue pairs that may have something to send. The next one is read at every turn, so it is in the hot part.
+struct RunLink {
+  static Qp*& next(Qp& qp) { return qp.tx.next_in_run_queue; }
+  static Qp*& previous(Qp& qp) { return qp.cold->previous_in_run_queue; }
+  static bool& listed(Qp& qp) { return qp.on_run_queue; }
+};
+using RunQueue = FairQueue<RunLink>;
+
+/// The queue pairs whose work requests are being flushed. Flushing needs no room in the sink, so it does not wait in
+/// the run queue.
+struct FlushLink {
+  static Qp*& next(Qp& qp) { return qp.cold->next_in_flush_queue; }
+  static Qp*& previous(Qp& qp) { return qp.cold->previous_in_flush_queue; }
+  static bool& listed(Qp& qp) { return qp.cold->on_flush_queue; }
+};
+using FlushQueue = FairQueue<FlushLink>;
+
 }  // namespace uroce::transport

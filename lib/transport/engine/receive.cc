@@ -3,7 +3,7 @@
 #include "base/wr_opcodes.h"
 #include "transport/datagram/uc.h"
 #include "transport/datagram/ud.h"
-#include "transport/rc/cnp.h"
+#include "transport/rc/congestion.h"
 #include "transport/rc/hello.h"
 #include "transport/rc/responder.h"
 #include "transport/rc/response_receiver.h"

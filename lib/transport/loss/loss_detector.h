@@ -4,6 +4,7 @@
 // lost again after a round trip, when a packet that was sent after it has arrived (as in RACK, RFC 8985, and Falcon).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,13 +12,44 @@
 #include "base/psn.h"
 #include "base/time.h"
 #include "transport/core/psn_set.h"
-#include "transport/loss/request_span.h"
-#include "transport/loss/retransmission_cause.h"
 #include "transport/loss/rtt.h"
 #include "transport/loss/send_times.h"
 #include "wire/recovery.h"
 
 namespace uroce::transport {
+
+/// Why packets are sent again.
+enum class Cause : uint8_t {
+  hole,     ///< a SACK or a later response showed that the packet is missing
+  probe,    ///< the peer was silent for about two round trips
+  timeout,  ///< the peer stayed silent after that
+  nak,      ///< the peer asked for it (Go-Back-N, RNR)
+};
+inline constexpr std::size_t kCauses = 4;
+
+/// Retransmitted packets by cause. The cause stays in force until another one is set.
+struct RetransmissionCounts {
+  Cause cause{};
+  std::array<uint64_t, kCauses> packets{};
+
+  void add() { ++packets[static_cast<std::size_t>(cause)]; }
+  uint64_t of(Cause one) const { return packets[static_cast<std::size_t>(one)]; }
+
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [now, counted] = *this;
+    archive("cause", now, Cause::hole, Cause::nak);
+    archive("packets", counted);
+  }
+};
+
+/// The PSNs of one request.
+struct RequestSpan {
+  Psn first{};
+  Psn end{};               ///< one past the last PSN
+  bool is_read = false;    ///< one request packet stands for all its PSNs
+  bool responded = false;  ///< a READ or atomic: the peer sends a response for each PSN
+};
 
 /// A packet that was sent again, and what was on its way then.
 struct SentAgain {
@@ -198,6 +230,35 @@ class LossDetector {
   RetransmissionCounts counts_;
   PsnSet sacked_;  // requests that wait in the peer's reorder buffer
   PsnSet lost_;    // to be sent again
+};
+
+/// Whether a queue pair has lost packets to send again. Each of its turns reads this, so it stands apart from the
+/// detector, in no other cache line.
+class LostPackets {
+ public:
+  bool any() const { return any_; }
+  void mark(LossDetector& loss, Psn psn, Cause cause) {
+    loss.mark_lost(psn, cause);
+    any_ = true;
+  }
+  /// The detector has marked some itself.
+  void on_detected() { any_ = true; }
+  /// None is left that has not been sent again.
+  void on_all_sent() { any_ = false; }
+  /// Nothing counts as lost, or as received out of order, any more.
+  void forget(LossDetector& loss) {
+    loss.forget_all();
+    any_ = false;
+  }
+
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [waiting] = *this;
+    archive("any", waiting);
+  }
+
+ private:
+  bool any_ = false;
 };
 
 template <class Archive>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "transport/loss/ack_timeout.h"
 #include "transport/loss/retry_budget.h"
 
 namespace uroce::transport {

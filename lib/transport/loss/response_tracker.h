@@ -12,7 +12,6 @@
 #include "base/time.h"
 #include "transport/core/psn_set.h"
 #include "transport/loss/loss_detector.h"
-#include "transport/loss/request_span.h"
 
 namespace uroce::transport {
 

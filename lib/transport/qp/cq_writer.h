@@ -5,8 +5,10 @@
 
 #include "base/time.h"
 #include "queues/ring.h"
+#include "transport/core/context.h"
 #include "transport/core/seam.h"
 #include "transport/qp/held_events.h"
+#include "transport/qp/outcome.h"
 
 namespace uroce::transport {
 
@@ -53,5 +55,15 @@ class CqWriter {
   uint32_t count_ = 0;
   Nanos period_{0};
 };
+
+/// Writes one completion. The outcome is what follows for the queue pair when there was no room.
+inline Outcome write_completion(const Context& ctx, CqWriter& cq, const queues::Cqe& cqe, bool solicited) {
+  const CqWriter::Written written = cq.write(cqe, solicited, ctx.events);
+  if (written == CqWriter::Written::yes) [[likely]]
+    return {};
+  if (written == CqWriter::Written::overrun) return Outcome::fail(Failure::cq_overrun);
+  ctx.counters.completions_dropped.add();
+  return {};
+}
 
 }  // namespace uroce::transport

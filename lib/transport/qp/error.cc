@@ -113,7 +113,7 @@ Outcome end_connection(Context& ctx, Qp& qp) {
     give_back_block(ctx, qp);
     qp.rx.has_reordered = false;
     qp.selective = false;
-    qp.tx.has_lost = false;
+    qp.tx.lost.forget(r->loss);
   }
   return Outcome::act(Outcome::kStopTimers);
 }

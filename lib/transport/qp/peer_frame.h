@@ -3,6 +3,7 @@
 
 #include "transport/core/frame_builder.h"
 #include "transport/qp/qp.h"
+#include "transport/qp/receive_queue.h"
 
 namespace uroce::transport {
 
@@ -23,6 +24,12 @@ inline wire::Opcode opcode_of(const Qp& qp, wire::Opcode rc) {
 inline void finish_to_peer(FrameBuilder& builder, TxFrame& frame, const Qp& qp, wire::Opcode opcode, Psn psn,
                            std::size_t extended, BthFlags flags = {}) {
   builder.finish(frame, peer_of(builder, qp, psn), opcode, psn, extended, flags);
+}
+
+/// Stores an AETH. An ACK gets the present credits; NAKs and RNR NAKs are stored as they are.
+inline void store_aeth(std::byte* at, const Qp& qp, uint8_t syndrome, uint32_t msn) {
+  const bool ack = wire::Aeth{syndrome, 0}.kind() == wire::AethKind::ack;
+  wire::Aeth{ack ? wire::Aeth::ack(credits_now(qp)) : syndrome, msn}.store(at);
 }
 
 }  // namespace uroce::transport

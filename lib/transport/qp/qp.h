@@ -119,7 +119,7 @@ struct alignas(64) Qp {
     uint8_t rd_atomic = 0;  ///< READs and atomics outstanding
     RetryBudget retries;
     bool rnr_waiting = false;
-    bool has_lost = false;  ///< loss detection has marked packets to be sent again
+    LostPackets lost;
     uint8_t max_sge = 1;
     uint16_t max_inline = 0;
     uint8_t since_ack_request = 0;  ///< packets since the last that asked for an ACK

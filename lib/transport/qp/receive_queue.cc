@@ -4,9 +4,7 @@
 #include <cstring>
 
 #include "transport/qp/credits.h"
-#include "transport/qp/scatter.h"
-#include "transport/qp/srq_limit.h"
-#include "transport/qp/written.h"
+#include "transport/qp/memory_access.h"
 #include "transport/qp/xrc.h"
 
 namespace uroce::transport {
@@ -47,7 +45,7 @@ TakeRecv take_recv(Context& ctx, Qp& qp) {
   ring.advance(1);
   if (cold.srq != nullptr) {
     qp.rx.recv_unpublished = true;
-    check_srq_limit(*cold.srq, ctx.events);
+    cold.srq->check_limit(ctx.events);
     if (cold.srq->xrc_domain != 0) hold_srq(qp);
   }
   cold.recv_wr_id = wqe.wr_id;
@@ -95,7 +93,7 @@ Outcome complete_recv(Context& ctx, Qp& qp, const queues::Cqe& cqe, bool solicit
   out.timestamp_ns = static_cast<uint64_t>(ctx.now.count());
   const bool success = cqe.status == static_cast<uint8_t>(WcStatus::success);
   (success ? ctx.counters.recv_completions : ctx.counters.error_completions).add();
-  return outcome_of(ctx, qp.recv_cq->write(out, solicited || !success, ctx.events));
+  return write_completion(ctx, *qp.recv_cq, out, solicited || !success);
 }
 
 Outcome complete_recv_with_error(Context& ctx, Qp& qp, WcStatus status) {

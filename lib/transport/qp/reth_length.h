@@ -6,8 +6,8 @@
 #include <span>
 
 #include "transport/core/context.h"
+#include "transport/qp/memory_access.h"
 #include "transport/qp/qp.h"
-#include "transport/qp/translate.h"
 
 namespace uroce::transport {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "transport/core/context.h"
-#include "transport/qp/translate.h"
+#include "transport/qp/memory_access.h"
 
 namespace uroce::transport {
 

@@ -10,7 +10,7 @@
 
 #include "base/psn.h"
 #include "base/wr_opcodes.h"
-#include "transport/loss/request_span.h"
+#include "transport/loss/loss_detector.h"
 
 namespace uroce::transport {
 

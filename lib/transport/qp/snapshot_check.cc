@@ -105,7 +105,7 @@ const char* rc_field_in_use(const Qp& qp) {
   if (qp.selective) return "selective";
   if (qp.timer_pending) return "timer_pending";
   if (qp.tx.control_frames != 0) return "tx.control_frames";
-  if (qp.tx.has_lost) return "tx.has_lost";
+  if (qp.tx.lost.any()) return "tx.lost";
   if (qp.rx.has_reordered) return "rx.has_reordered";
   if (qp.rx.has_jobs) return "rx.has_jobs";
   return qp.rx.reply.pending() ? "rx.reply" : nullptr;

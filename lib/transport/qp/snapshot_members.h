@@ -131,7 +131,7 @@ void persist(Archive& archive, Recovery& recovery) {
 template <class Archive>
 void persist(Archive& archive, Qp::Requester& tx) {
   auto& [sq, slots, slot_stride, oldest, cursor, una, acked, next, sent, window, credits, rd_atomic, retries,
-         rnr_waiting, has_lost, max_sge, max_inline, since_ack_request, control_frames, owner, deadline, wheel_deadline,
+         rnr_waiting, lost, max_sge, max_inline, since_ack_request, control_frames, owner, deadline, wheel_deadline,
          next_in_run_queue, doorbell, recovery] = tx;
   archive("sq", sq);
   archive("oldest", oldest);
@@ -145,7 +145,7 @@ void persist(Archive& archive, Qp::Requester& tx) {
   archive("rd_atomic", rd_atomic);
   archive("retries", retries);
   archive("rnr_waiting", rnr_waiting);
-  archive("has_lost", has_lost);
+  archive("lost", lost);
   archive("since_ack_request", since_ack_request);
   archive("control_frames", control_frames, 0, ControlFrame::kHello | ControlFrame::kCnp);
   archive.deadline("deadline", deadline);

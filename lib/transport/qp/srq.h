@@ -1,11 +1,13 @@
 // A shared receive queue, the engine's end. Lives on one engine, as do all QPs that use it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 
 #include "memory/region_table.h"
 #include "queues/ring.h"
+#include "transport/core/seam.h"
 #include "transport/qp/cq_writer.h"
 
 namespace uroce::transport {
@@ -25,6 +27,15 @@ struct Srq {
   Qp* holders = nullptr;               ///< XRC: the QPs with one of its receives in use
   std::span<queues::HeldRecv> held{};  ///< XRC, shared: where holders tell of it
   uint64_t held_in_use = 0;            ///< XRC: a bit for each of these places
+
+  /// Reports one event when the queue falls below its limit, which is then disarmed (IBTA vol. 1, 10.2.9.3).
+  void check_limit(EngineEvents& events) const {
+    auto& limit = header->limit;
+    const uint32_t wanted = limit.load(std::memory_order_relaxed);
+    if (wanted == 0 || ring.available() >= wanted) return;
+    limit.store(0, std::memory_order_relaxed);
+    events.on_async_event(AsyncEventType::srq_limit_reached, id);
+  }
 };
 
 }  // namespace uroce::transport

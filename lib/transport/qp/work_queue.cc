@@ -4,8 +4,7 @@
 #include <cstring>
 
 #include "base/wr_opcodes.h"
-#include "transport/qp/translate.h"
-#include "transport/qp/written.h"
+#include "transport/qp/memory_access.h"
 
 namespace uroce::transport {
 namespace {
@@ -66,7 +65,7 @@ WcStatus validate(const Context& ctx, const Qp& qp, SendSlot& slot, const queues
   return WcStatus::success;
 }
 
-Outcome write_completion(Context& ctx, Qp& qp, uint64_t wr_id, WrOpcode opcode, uint32_t length, WcStatus status) {
+Outcome complete(const Context& ctx, const Qp& qp, uint64_t wr_id, WrOpcode opcode, uint32_t length, WcStatus status) {
   queues::Cqe cqe{};
   cqe.wr_id = wr_id;
   cqe.qpn = qp.qpn;
@@ -75,7 +74,7 @@ Outcome write_completion(Context& ctx, Qp& qp, uint64_t wr_id, WrOpcode opcode, 
   cqe.opcode = static_cast<uint8_t>(queues::completion_opcode(opcode));
   cqe.timestamp_ns = static_cast<uint64_t>(ctx.now.count());
   (status == WcStatus::success ? ctx.counters.send_completions : ctx.counters.error_completions).add();
-  return outcome_of(ctx, qp.send_cq->write(cqe, status != WcStatus::success, ctx.events));
+  return write_completion(ctx, *qp.send_cq, cqe, status != WcStatus::success);
 }
 
 }  // namespace
@@ -112,7 +111,7 @@ Outcome complete_oldest(Context& ctx, Qp& qp, WcStatus status) {
   if (status == WcStatus::success && !slot.has(SendFlag::signaled) && !qp.signal_all) return {};
   // The slot is free before the completion is visible, so an application that polls it can post another request.
   tx.sq.mirror(tx.oldest);
-  return write_completion(ctx, qp, slot.wr_id, slot.opcode, slot.length, status);
+  return complete(ctx, qp, slot.wr_id, slot.opcode, slot.length, status);
 }
 
 void publish_completed(Qp& qp) { qp.tx.sq.mirror(qp.tx.oldest); }
@@ -128,7 +127,7 @@ Outcome flush_sends(Context& ctx, Qp& qp, uint32_t count) {
     tx.sq.advance(1);
     tx.oldest = tx.sq.next();
     tx.sq.mirror(tx.oldest);
-    out |= write_completion(ctx, qp, wqe.wr_id, static_cast<WrOpcode>(wqe.opcode), 0, WcStatus::flushed);
+    out |= complete(ctx, qp, wqe.wr_id, static_cast<WrOpcode>(wqe.opcode), 0, WcStatus::flushed);
   }
   tx.cursor.move_to(tx.sq.next());
   publish_completed(qp);

@@ -26,7 +26,7 @@ inline std::optional<WrOpcode> lone_posted(Qp& qp) {
 /// Can the QP have requests to send? If not, it needs no turn: the doorbell of the next work request brings it back.
 inline bool has_unsent(Qp& qp) {
   const auto& tx = qp.tx;
-  return tx.has_lost || tx.cursor.index() != tx.sq.next() || has_posted(qp);
+  return tx.lost.any() || tx.cursor.index() != tx.sq.next() || has_posted(qp);
 }
 /// Completes the oldest WQE. Errors are always reported, success where signaled.
 Outcome complete_oldest(Context& ctx, Qp& qp, WcStatus status);

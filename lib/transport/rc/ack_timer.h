@@ -2,7 +2,7 @@
 #pragma once
 
 #include "transport/core/context.h"
-#include "transport/loss/ack_timeout.h"
+#include "transport/loss/retry_budget.h"
 #include "transport/qp/outcome.h"
 #include "transport/qp/qp.h"
 

@@ -5,9 +5,9 @@
 
 #include "base/wr_opcodes.h"
 #include "transport/core/guess.h"
+#include "transport/qp/memory_access.h"
 #include "transport/qp/receive_queue.h"
 #include "transport/qp/reth_length.h"
-#include "transport/qp/translate.h"
 #include "transport/qp/xrc.h"
 #include "transport/rc/executed.h"
 #include "transport/rc/reply.h"

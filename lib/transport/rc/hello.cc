@@ -41,10 +41,9 @@ Outcome trust_peer(Context& ctx, Qp& qp, const Proof& proof) {
 Outcome distrust_peer(Context& ctx, Qp& qp) {
   Recovery& r = *qp.tx.recovery;
   drop_reordered(ctx, qp);
-  r.loss.forget_all();
   r.discovery.begin_again();
   qp.selective = false;
-  qp.tx.has_lost = false;
+  qp.tx.lost.forget(r.loss);
   update_window(ctx, qp);
   return request_hello(qp);
 }

@@ -1,8 +1,9 @@
-// Applies the results of loss detection (loss/loss_detector.h, loss/response_tracker.h) to a queue pair.
+// Applies the results of loss detection (loss/loss_detector.h, loss/response_tracker.h) to a queue pair, and sends
+// again exactly the packets that it has marked.
 #pragma once
 
 #include "transport/core/context.h"
-#include "transport/loss/retransmission_cause.h"
+#include "transport/loss/loss_detector.h"
 #include "transport/qp/outcome.h"
 #include "transport/qp/qp.h"
 
@@ -18,5 +19,7 @@ Outcome send_rest_again(const Context& ctx, Qp& qp, Psn from);
 /// later ones have passed; without that number, more than reordering explains.
 Outcome detect_missing_responses(const Context& ctx, Qp& qp, Psn end, uint32_t overtaken);
 Outcome detect_missing_responses(const Context& ctx, Qp& qp, Psn end);
+/// Sends lost packets again, and requests missing responses again. `more`: the burst is full, and some remain.
+Transmitted transmit_lost(Context& ctx, Qp& qp);
 
 }  // namespace uroce::transport

@@ -4,11 +4,11 @@
 #include <cstddef>
 #include <cstring>
 
+#include "transport/qp/memory_access.h"
 #include "transport/qp/peer_frame.h"
 #include "transport/qp/send_window.h"
-#include "transport/qp/translate.h"
-#include "transport/rc/ack_request.h"
 #include "transport/rc/ack_timer.h"
+#include "transport/rc/request_packets.h"
 
 namespace uroce::transport {
 namespace {

@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "transport/core/context.h"
+#include "transport/qp/memory_access.h"
 #include "transport/qp/outcome.h"
 #include "transport/qp/qp.h"
-#include "transport/qp/translate.h"
 #include "transport/rc/executed.h"
 #include "transport/rc/reply.h"
 #include "transport/rc/responder.h"

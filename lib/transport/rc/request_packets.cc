@@ -5,8 +5,7 @@
 
 #include "transport/qp/peer_frame.h"
 #include "transport/qp/send_window.h"
-#include "transport/rc/ack_request.h"
-#include "transport/rc/pacing.h"
+#include "transport/rc/congestion.h"
 
 namespace uroce::transport {
 namespace {

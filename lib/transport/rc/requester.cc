@@ -3,14 +3,12 @@
 #include <algorithm>
 
 #include "transport/qp/local_operation.h"
-#include "transport/qp/memory_window_order.h"
 #include "transport/qp/work_queue.h"
-#include "transport/rc/ack_request.h"
 #include "transport/rc/ack_timer.h"
-#include "transport/rc/pacing.h"
+#include "transport/rc/congestion.h"
+#include "transport/rc/lost_packets.h"
 #include "transport/rc/plain_requests.h"
 #include "transport/rc/request_packets.h"
-#include "transport/rc/retransmit.h"
 
 namespace uroce::transport {
 namespace {
@@ -145,7 +143,7 @@ Transmitted transmit_requests(Context& ctx, Qp& qp) {
   if (qp.state == QpState::error) return {false, Outcome::act(Outcome::kFlush)};
   if (!may_transmit(qp)) return {};
   Outcome out;
-  if (tx.has_lost) {
+  if (tx.lost.any()) {
     const Transmitted lost = transmit_lost(ctx, qp);
     out |= lost.out | begin_waiting(ctx, qp);
     if (lost.more) return {true, out};

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "transport/qp/scatter.h"
+#include "transport/qp/memory_access.h"
 #include "transport/rc/request_packets.h"
 
 namespace uroce::transport {

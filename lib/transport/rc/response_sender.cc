@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
+#include "transport/qp/memory_access.h"
 #include "transport/qp/peer_frame.h"
-#include "transport/qp/translate.h"
-#include "transport/rc/aeth.h"
-#include "transport/rc/pacing.h"
+#include "transport/rc/congestion.h"
 #include "transport/rc/reply.h"
 #include "transport/rc/sack.h"
 

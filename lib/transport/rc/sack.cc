@@ -4,7 +4,6 @@
 #include <bit>
 
 #include "transport/qp/peer_frame.h"
-#include "transport/rc/aeth.h"
 
 namespace uroce::transport {
 namespace {

@@ -5,10 +5,8 @@
 #include "transport/qp/send_window.h"
 #include "transport/qp/work_queue.h"
 #include "transport/rc/ack_timer.h"
-#include "transport/rc/congestion_feedback.h"
+#include "transport/rc/congestion.h"
 #include "transport/rc/lost_packets.h"
-#include "transport/rc/pacing.h"
-#include "transport/rc/retry.h"
 
 namespace uroce::transport {
 namespace {
@@ -37,8 +35,7 @@ Outcome mark_oldest(Context& ctx, Qp& qp) {
 // The peer may have emptied its reorder buffer: everything is sent again, a few packets at first.
 Outcome mark_everything(Qp& qp) {
   Recovery& r = *qp.tx.recovery;
-  r.loss.forget_all();
-  qp.tx.has_lost = false;
+  qp.tx.lost.forget(r.loss);
   r.open_window = std::min(r.open_window, kWindowAfterTimeout);
   rewind_to(qp, qp.tx.una);
   return Outcome::wake();
@@ -86,6 +83,14 @@ Outcome on_ack_timer(Context& ctx, Qp& qp) {
   if (awaits_turn(qp)) return arm_ack_timer(ctx, qp);
   if (tx.recovery->probe.excuses(late)) return set_deadline(qp, ctx.now + ProbeTimer::kSecondLook);
   return qp.selective ? on_silence(ctx, qp) : on_timeout(ctx, qp);
+}
+
+Outcome retry_from(const Context& ctx, Qp& qp, Psn psn) {
+  if (!qp.tx.retries.spend()) return Outcome::fail(Failure::requester, WcStatus::retry_exceeded);
+  Outcome out = Outcome::wake();
+  if (!qp.tx.rnr_waiting) out |= arm_ack_timer(ctx, qp);
+  rewind_to(qp, psn);
+  return out;
 }
 
 }  // namespace uroce::transport

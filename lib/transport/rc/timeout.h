@@ -9,5 +9,7 @@ namespace uroce::transport {
 
 /// The wheel's timer has fired; the QP's deadline may be later.
 Outcome on_ack_timer(Context& ctx, Qp& qp);
+/// Spends a retry and sends everything from `psn` on again. The QP fails when no retry is left.
+Outcome retry_from(const Context& ctx, Qp& qp, Psn psn);
 
 }  // namespace uroce::transport

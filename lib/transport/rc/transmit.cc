@@ -1,7 +1,7 @@
 #include "transport/rc/transmit.h"
 
 #include "transport/qp/work_queue.h"
-#include "transport/rc/cnp.h"
+#include "transport/rc/congestion.h"
 #include "transport/rc/hello.h"
 #include "transport/rc/requester.h"
 #include "transport/rc/response_sender.h"

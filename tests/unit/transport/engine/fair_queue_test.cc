@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "tests/unit/transport/bare_qp.h"
-#include "transport/engine/run_queue.h"
 
 namespace uroce::transport {
 namespace {

@@ -1,4 +1,4 @@
-#include "transport/engine/run_queue.h"
+#include "transport/engine/fair_queue.h"
 
 #include <gtest/gtest.h>
 

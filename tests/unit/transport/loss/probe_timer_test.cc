@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "transport/loss/ack_timeout.h"
+#include "transport/loss/retry_budget.h"
 
 namespace uroce::transport {
 namespace {

@@ -1,4 +1,4 @@
-#include "transport/qp/memory_window_order.h"
+#include "transport/qp/local_operation.h"
 
 #include <gtest/gtest.h>
 

@@ -487,9 +487,9 @@ TEST_F(SnapshotErrors, FieldsThatContradictEachOtherAreNamed) {
 TEST_F(SnapshotErrors, AFieldThatOnlyRcUsesIsNamed) {
   Hosts hosts({.type = QpType::uc});
   hosts.connect();
-  hosts.left_qp_->qp().tx.has_lost = true;
+  hosts.left_qp_->qp().tx.lost.on_detected();
   const std::string text = refusal(hosts, hosts.left_qp_->leave_engine(hosts.now_));
-  EXPECT_NE(text.find("tx.has_lost is set, but only an RC QP uses it"), std::string::npos) << text;
+  EXPECT_NE(text.find("tx.lost is set, but only an RC QP uses it"), std::string::npos) << text;
 }
 
 TEST_F(SnapshotErrors, ANumberThatIsTakenIsRefused) {

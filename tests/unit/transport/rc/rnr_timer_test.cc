@@ -1,4 +1,4 @@
-#include "transport/rc/rnr_timer.h"
+#include "transport/rc/acknowledge.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,18 @@
-// Places payload in the memory of a scatter list.
+// A queue pair's access to registered memory.
 #pragma once
 
 #include <span>
 
-#include "memory/region_table.h"
 #include "transport/core/context.h"
+#include "transport/qp/qp.h"
 
 namespace uroce::transport {
+
+/// Looks up memory, and checks key and bounds for the QP's protection domain and its QPN.
+inline memory::Translation translate(const Context& ctx, const Qp& qp, uint32_t key, uint64_t address, uint64_t length,
+                                     AccessFlags needed) {
+  return ctx.regions.translate(key, qp.pd, address, length, needed, qp.qpn);
+}
 
 /// Places `payload` at byte `offset` of a scatter list. Local length error: it does not fit.
 /// Local protection error: a key or bound is wrong, or the memory is not of domain `pd`.

@@ -1,4 +1,4 @@
-#include "transport/qp/scatter.h"
+#include "transport/qp/memory_access.h"
 
 #include <algorithm>
 #include <cstring>
