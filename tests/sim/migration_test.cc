@@ -50,7 +50,7 @@ struct Moments {
       atomics += slot.started && slot.is_atomic() ? 1 : 0;
     }
     unacknowledged += tx.una != tx.sent ? 1 : 0;
-    in_message += qp.rx.message != transport::Recv::none ? 1 : 0;
+    in_message += qp.rx.message.in_progress() ? 1 : 0;
     rnr_waits += tx.rnr_waiting ? 1 : 0;
     ack_timers += qp.timer_pending ? 1 : 0;
     requests_buffered += tx.recovery->requests_ahead.count();

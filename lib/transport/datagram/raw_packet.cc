@@ -99,7 +99,7 @@ Outcome on_raw_frame(Context& ctx, Qp& qp, std::span<const std::byte> frame, uin
   if (qp.state == QpState::reset || qp.state == QpState::init || qp.state == QpState::error) {
     return drop(wire::Drop::qp_state);
   }
-  if (!qp.rx.recv_in_use) {
+  if (!qp.rx.message.recv_in_use()) {
     const TakeRecv taken = take_recv(ctx, qp);
     if (taken == TakeRecv::empty) return drop(wire::Drop::recv_queue_empty);
     if (taken == TakeRecv::invalid) return fail_recv(ctx, qp, WcStatus::local_qp_operation_error);

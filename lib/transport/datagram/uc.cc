@@ -1,9 +1,9 @@
 #include "transport/datagram/uc.h"
 
 #include "transport/core/guess.h"
+#include "transport/qp/inbound_write.h"
 #include "transport/qp/peer_frame.h"
 #include "transport/qp/receive_queue.h"
-#include "transport/qp/reth_length.h"
 #include "transport/qp/segment.h"
 
 namespace uroce::transport {
@@ -15,7 +15,7 @@ wire::Opcode uc_opcode(wire::Opcode rc) { return wire::as(wire::Transport::uc, r
 
 // 9.8.2.2: a message that lost a packet is dropped; the next message takes its receive.
 Outcome abandon_message(Context& ctx, Qp& qp, wire::Drop reason) {
-  qp.rx.message = Recv::none;
+  qp.rx.message.end();
   ctx.count_drop(reason);
   return {};
 }
@@ -32,7 +32,7 @@ struct Taken {
   Outcome out;
 };
 Taken have_recv(Context& ctx, Qp& qp) {
-  if (qp.rx.recv_in_use) return {};
+  if (qp.rx.message.recv_in_use()) return {};
   switch (take_recv(ctx, qp)) {
     case TakeRecv::taken: return {};
     case TakeRecv::empty: return {false, abandon_message(ctx, qp, wire::Drop::recv_queue_empty)};
@@ -42,26 +42,20 @@ Taken have_recv(Context& ctx, Qp& qp) {
 }
 
 Outcome finish_message(Context& ctx, Qp& qp, const wire::Packet& packet, WcOpcode opcode) {
-  qp.rx.message = Recv::none;
+  qp.rx.message.end();
   if (opcode == WcOpcode::recv_rdma_with_imm && !packet.op().flags.has(Op::takes_recv)) return {};
-  queues::Cqe cqe{};
-  cqe.byte_len = qp.rx.received;
-  cqe.opcode = static_cast<uint8_t>(opcode);
-  cqe.imm_or_key = packet.imm;
-  if (packet.op().flags.has(Op::imm)) cqe.flags = WcFlags(WcFlag::with_imm).bits();
-  return complete_recv(ctx, qp, cqe, packet.bth.solicited);
+  return complete_recv(ctx, qp, completion_of(packet, opcode, qp.rx.message.bytes()), packet.bth.solicited);
 }
 
 Outcome execute_send(Context& ctx, Qp& qp, const wire::Packet& packet) {
-  auto& rx = qp.rx;
-  if (packet.op().flags.has(Op::first)) rx.received = 0;
+  InboundMessage& message = qp.rx.message;
+  if (packet.op().flags.has(Op::first)) message.begin_send();
   if (const Taken taken = have_recv(ctx, qp); !taken.have) return taken.out;
-  const WcStatus placed = place_received(ctx, qp, rx.received, packet.payload);
+  const WcStatus placed = place_received(ctx, qp, message.bytes(), packet.payload);
   // 9.9.3, class D: a message longer than the receive is dropped; the next message takes the receive.
   if (placed == WcStatus::local_length_error) return abandon_message(ctx, qp, wire::Drop::payload_length);
   if (placed != WcStatus::success) return fail_recv(ctx, qp, placed);
-  rx.received += static_cast<uint32_t>(packet.payload.size());
-  rx.message = Recv::send;
+  message.add_to_send(static_cast<uint32_t>(packet.payload.size()));
   return packet.op().flags.has(Op::last) ? finish_message(ctx, qp, packet, WcOpcode::recv) : Outcome{};
 }
 
@@ -72,7 +66,7 @@ Outcome execute_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
     return refuse_key(ctx, qp, packet);
   }
   const uint32_t length = static_cast<uint32_t>(packet.payload.size());
-  if (!payload_fits_reth(qp, op, length)) return abandon_message(ctx, qp, wire::Drop::payload_length);
+  if (!qp.rx.message.fits_reth(op, length)) return abandon_message(ctx, qp, wire::Drop::payload_length);
   place = next_write_place(ctx, qp, op, length, place);
   if (place.result != memory::AccessResult::ok) return refuse_key(ctx, qp, packet);
   if (op.has(Op::takes_recv)) {
@@ -86,12 +80,9 @@ Outcome execute_request(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const wire::OpFlags op = packet.op().flags;
   // 9.8.2.2.2: a First or Only begins a message whatever its PSN; any other packet must continue the message.
   if (op.has(Op::first)) {
-    qp.rx.message = Recv::none;
-  } else {
-    const Recv kind = op.has(Op::send) ? Recv::send : Recv::write;
-    if (packet.bth.psn != qp.rx.expected || qp.rx.message != kind) {
-      return abandon_message(ctx, qp, wire::Drop::message_broken);
-    }
+    qp.rx.message.end();
+  } else if (packet.bth.psn != qp.rx.expected || !qp.rx.message.may_go_on_with(op)) {
+    return abandon_message(ctx, qp, wire::Drop::message_broken);
   }
   qp.rx.expected = packet.bth.psn + 1;
   if (!payload_fits_mtu(qp, op, packet.payload.size())) {

@@ -34,14 +34,9 @@ bool can_be_sent(const Qp& qp, SendSlot& slot, const AddressHandle* handle) {
 
 Outcome complete_datagram(Context& ctx, Qp& qp, const wire::Packet& packet) {
   WcFlags flags = WcFlag::grh;
-  if (packet.op().flags.has(wire::Op::imm)) flags |= WcFlag::with_imm;
   if (packet.ip_version == 4) flags |= kFromIpv4;
-  queues::Cqe cqe{};
-  cqe.byte_len = static_cast<uint32_t>(kGrhBytes + packet.payload.size());
-  cqe.opcode = static_cast<uint8_t>(WcOpcode::recv);
-  cqe.imm_or_key = packet.imm;
+  queues::Cqe cqe = completion_of(packet, WcOpcode::recv, kGrhBytes + packet.payload.size(), flags);
   cqe.src_qpn = packet.deth.src_qpn;
-  cqe.flags = flags.bits();
   cqe.vlan_tag = packet.vlan.value_or(0);
   return complete_recv(ctx, qp, cqe, packet.bth.solicited);
 }
@@ -95,7 +90,7 @@ Outcome on_datagram(Context& ctx, Qp& qp, const wire::Packet& packet) {
     return drop(wire::Drop::qkey);
   }
   if (packet.payload.size() > qp.mtu()) return drop(wire::Drop::payload_length);
-  if (!qp.rx.recv_in_use) {
+  if (!qp.rx.message.recv_in_use()) {
     const TakeRecv taken = take_recv(ctx, qp);
     if (taken == TakeRecv::empty) return drop(wire::Drop::recv_queue_empty);
     if (taken == TakeRecv::invalid) return fail_recv(ctx, qp, WcStatus::local_qp_operation_error);

@@ -21,12 +21,9 @@ Outcome enter_error(Context& ctx, Qp& qp, const Outcome& why) {
   }
   tx.deadline = kNever;
   tx.rnr_waiting = false;
-  qp.rx.message = Recv::none;
+  qp.rx.message.end();
   // 9.7.5.1.1: the responses to requests before the refused one still leave; the peer would take them for lost.
-  if (why.failure() != Failure::responder) {
-    qp.rx.has_jobs = false;
-    qp.cold->replay.drop_jobs();
-  }
+  if (why.failure() != Failure::responder) qp.rx.responses.drop_jobs(qp.cold->replay);
   // The last receive that it takes from a shared queue completes before the event says so.
   if (qp.cold->srq == nullptr) return out;
   static_cast<void>(flush_recv_in_use(ctx, qp));
@@ -77,9 +74,9 @@ Outcome stop_qp(Context& ctx, Qp& qp, const Outcome& why) {
 
 Flushed flush_posted(Context& ctx, Qp& qp, uint32_t most) {
   const bool in_error = qp.state == QpState::error;
-  if (qp.rx.has_reordered && in_error) {
+  if (qp.rx.message.later_wait() && in_error) {
     qp.tx.recovery->requests_ahead.drop_all(ctx.frames);
-    qp.rx.has_reordered = false;
+    qp.rx.message.set_later_wait(false);
   }
   if (!in_error && !qp.flushing && qp.state != QpState::sqe) return {};
   Flushed done;
@@ -111,7 +108,7 @@ Outcome end_connection(Context& ctx, Qp& qp) {
     r->responses_ahead.drop_all(ctx.frames);
     r->discovery.stop();
     give_back_block(ctx, qp);
-    qp.rx.has_reordered = false;
+    qp.rx.message.set_later_wait(false);
     qp.selective = false;
     qp.tx.lost.forget(r->loss);
   }

@@ -102,10 +102,7 @@ void apply_attributes(Context& ctx, Qp& qp, const QpAttr& attr, QpAttrMask mask)
   qp.rnr_retry = now.rnr_retry;
   qp.min_rnr_timer = now.min_rnr_timer;
   qp.max_rd_atomic = now.max_rd_atomic;
-  if (mask.has(QpAttrBit::max_dest_rd_atomic)) {
-    qp.cold->replay.resize(now.max_dest_rd_atomic);
-    qp.rx.has_jobs = false;
-  }
+  if (mask.has(QpAttrBit::max_dest_rd_atomic)) qp.rx.responses.resize(qp.cold->replay, now.max_dest_rd_atomic);
   if (mask.has(QpAttrBit::path_mtu) && is_reliable(qp.type)) choose_congestion_control(ctx, qp);
   if (qp.tx.recovery != nullptr) update_window(ctx, qp);
   qp.paced = pace_of(qp) != 0;

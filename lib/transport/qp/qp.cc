@@ -78,7 +78,7 @@ void reset_qp(Qp& qp) {
   const QpCap cap = cold.attr.cap;
   cold.attr = QpAttr{};
   cold.attr.cap = cap;
-  cold.replay.clear();
+  rx.responses.clear(cold.replay);
   cold.communication_established = false;
   cold.sq_drained_reported = false;
   cold.congestion.reset();

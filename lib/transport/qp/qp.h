@@ -16,10 +16,11 @@
 #include "transport/congestion/congestion_control.h"
 #include "transport/congestion/pacer.h"
 #include "transport/loss/retry_budget.h"
-#include "transport/qp/ack_coalescing.h"
 #include "transport/qp/credits.h"
+#include "transport/qp/inbound_message.h"
 #include "transport/qp/recovery.h"
 #include "transport/qp/replay_store.h"
+#include "transport/qp/response_queue.h"
 #include "transport/qp/send_cursor.h"
 #include "transport/qp/send_slot.h"
 #include "transport/qp/spec.h"
@@ -69,9 +70,6 @@ struct ControlFrame {
   static constexpr uint8_t kHello = 1;
   static constexpr uint8_t kCnp = 2;
 };
-
-/// The kind of message that the responder has received in part.
-enum class Recv : uint8_t { none, send, write };
 
 struct alignas(64) Qp {
   // --- Line 0: set by modify, read by both roles.
@@ -137,19 +135,16 @@ struct alignas(64) Qp {
     queues::RingConsumer rq;
     Psn expected;
     uint32_t msn = 0;
-    uint64_t write_va = 0;    ///< WRITE in progress: where the next payload goes
-    uint32_t write_left = 0;  ///< WRITE in progress: bytes still to come
-    uint32_t received = 0;    ///< SEND in progress: bytes placed; WRITE: bytes of the message
-    uint32_t rkey = 0;
-    PendingReply reply;
-    bool nak_sent : 1 = false;     ///< a sequence or RNR NAK covers the gap until `expected` arrives
-    bool recv_in_use : 1 = false;  ///< a receive WQE has been taken for the message in progress
-    /// The receive in use was taken from a shared queue, and shared memory does not say so yet. False between packets.
-    bool recv_unpublished : 1 = false;
-    bool has_jobs : 1 = false;       ///< responses wait in cold->replay
-    bool has_reordered : 1 = false;  ///< requests wait in recovery->requests_ahead
-    Recv message = Recv::none;
-    uint8_t recv_num_sge = 0;
+    InboundMessage message;
+    ResponseQueue responses;  ///< with cold->replay
+
+    /// A request took `packets` PSNs.
+    void expect_next(uint32_t packets) {
+      expected += packets;
+      responses.close_gap();
+    }
+    /// C9-148: the MSN counts a message when it is executed. For a READ, too, that is before its response is sent.
+    uint32_t count_message() { return msn = (msn + 1) & Psn::kMask; }
   } rx;
 
   uint32_t mtu() const { return 1u << mtu_shift; }

@@ -18,8 +18,8 @@ void withdraw(const Qp& qp) {
 // The receive of a shared queue completes.
 void give_back_shared(Qp& qp) {
   Srq& srq = *qp.cold->srq;
-  if (qp.rx.recv_unpublished) {
-    qp.rx.recv_unpublished = false;
+  if (qp.rx.message.recv_unpublished()) {
+    qp.rx.message.on_recv_published();
     srq.ring.mirror(srq.ring.next());
   } else {
     withdraw(qp);
@@ -44,13 +44,12 @@ TakeRecv take_recv(Context& ctx, Qp& qp) {
   // completed, or been published, after this packet.
   ring.advance(1);
   if (cold.srq != nullptr) {
-    qp.rx.recv_unpublished = true;
+    qp.rx.message.on_shared_recv();
     cold.srq->check_limit(ctx.events);
     if (cold.srq->xrc_domain != 0) hold_srq(qp);
   }
   cold.recv_wr_id = wqe.wr_id;
-  qp.rx.recv_num_sge = valid ? static_cast<uint8_t>(wqe.num_sge) : 0;
-  qp.rx.recv_in_use = true;
+  qp.rx.message.take_recv(valid ? static_cast<uint8_t>(wqe.num_sge) : uint8_t{0});
   return valid ? TakeRecv::taken : TakeRecv::invalid;
 }
 
@@ -58,13 +57,13 @@ WcStatus place_received(const Context& ctx, const Qp& qp, uint64_t offset, std::
   const QpCold& cold = *qp.cold;
   // 10.2.9: the memory of a shared queue's receives is of the queue's domain, whichever the queue pair has.
   const memory::PdId pd = cold.srq != nullptr ? cold.srq->pd : qp.pd;
-  return scatter(ctx, pd, {cold.recv_sges.data(), qp.rx.recv_num_sge}, offset, payload);
+  return scatter(ctx, pd, {cold.recv_sges.data(), qp.rx.message.recv_num_sge()}, offset, payload);
 }
 
 // In this order a kill between the stores costs one completion; in the other, there would be two.
 void publish_taken_recv(Qp& qp) {
   const QpCold& cold = *qp.cold;
-  qp.rx.recv_unpublished = false;
+  qp.rx.message.on_recv_published();
   cold.srq->ring.mirror(cold.srq->ring.next());
   queues::HeldRecv* held = held_place_of(qp);
   if (held == nullptr) return;
@@ -74,13 +73,13 @@ void publish_taken_recv(Qp& qp) {
 }
 
 void forget_recv_in_use(Qp& qp) {
-  if (!qp.rx.recv_in_use) return;
-  qp.rx.recv_in_use = false;
+  if (!qp.rx.message.recv_in_use()) return;
+  qp.rx.message.drop_recv();
   withdraw(qp);
 }
 
 Outcome complete_recv(Context& ctx, Qp& qp, const queues::Cqe& cqe, bool solicited) {
-  qp.rx.recv_in_use = false;
+  qp.rx.message.drop_recv();
   // Before the completion, so that whoever polls it finds room in the ring.
   if (qp.rx.rq.entries() != 0) {
     qp.rx.rq.mirror(qp.rx.rq.next());
@@ -108,7 +107,7 @@ Outcome fail_recv(Context& ctx, Qp& qp, WcStatus status) {
 }
 
 Outcome flush_recv_in_use(Context& ctx, Qp& qp) {
-  return qp.rx.recv_in_use ? complete_recv_with_error(ctx, qp, WcStatus::flushed) : Outcome{};
+  return qp.rx.message.recv_in_use() ? complete_recv_with_error(ctx, qp, WcStatus::flushed) : Outcome{};
 }
 
 uint32_t flush_receives(Context& ctx, Qp& qp, uint32_t most) {
@@ -133,7 +132,7 @@ void report_established(Context& ctx, Qp& qp) {
 uint8_t credits_now(const Qp& qp) {
   // 9.7.7.2.1: no credits are offered from a shared receive queue. A QP that uses one has no ring of its own.
   if (qp.rx.rq.entries() == 0) return wire::Aeth::kNoCreditLimit;
-  return credit_code(qp.rx.rq.available() + (qp.rx.recv_in_use ? 1 : 0));
+  return credit_code(qp.rx.rq.available() + (qp.rx.message.recv_in_use() ? 1 : 0));
 }
 
 }  // namespace uroce::transport

@@ -18,6 +18,17 @@ WcStatus place_received(const Context& ctx, const Qp& qp, uint64_t offset, std::
 inline void publish_recv_in_use(Qp& qp);
 /// The receive in use goes without a completion.
 void forget_recv_in_use(Qp& qp);
+/// The completion of a message with `bytes` that `packet` ends, with its immediate data or the key that it invalidates.
+/// The receive in use gives the rest.
+inline queues::Cqe completion_of(const wire::Packet& packet, WcOpcode opcode, std::size_t bytes, WcFlags flags = {}) {
+  queues::Cqe cqe{};
+  cqe.byte_len = static_cast<uint32_t>(bytes);
+  cqe.opcode = static_cast<uint8_t>(opcode);
+  cqe.imm_or_key = packet.imm;
+  cqe.flags = flags.bits();
+  if (packet.op().flags.has(wire::Op::imm)) cqe.flags |= WcFlags(WcFlag::with_imm).bits();
+  return cqe;
+}
 /// Completes the receive in use.
 Outcome complete_recv(Context& ctx, Qp& qp, const queues::Cqe& cqe, bool solicited);
 /// Completes the receive in use with an error.
@@ -36,7 +47,7 @@ uint8_t credits_now(const Qp& qp);
 
 void publish_taken_recv(Qp& qp);  // the rare part of publish_recv_in_use()
 inline void publish_recv_in_use(Qp& qp) {
-  if (qp.rx.recv_unpublished) [[unlikely]]
+  if (qp.rx.message.recv_unpublished()) [[unlikely]]
     publish_taken_recv(qp);
 }
 

@@ -81,45 +81,18 @@ struct ResponseJob {
 static_assert(sizeof(ResponseJob) == 8 && kMaxRdAtomic < ResponseJob::kVoid);
 static_assert(kMaxMessage / mtu_bytes(Mtu::mtu256) <= ResponseJob::kMostPackets);
 
+/// Only ResponseQueue, which is the part of it that packets touch, adds and removes jobs.
 class ReplayStore {
  public:
-  /// Room for `resources` READs and atomics, as many responses, and as many duplicates again. Forgets what was there,
-  /// also the responses that wait.
-  void resize(uint32_t resources) {
-    resources_ = std::vector<Resource>(resources);
-    jobs_ = std::vector<ResponseJob>(2u * resources + 2);
-    next_ = head_ = waiting_ = 0;
-  }
-  void clear() {
-    resources_.clear();
-    next_ = 0;
-    drop_jobs();
-  }
-
   /// Takes the oldest slot, which is then busy. Nullptr: the peer has more outstanding than was agreed (9.7.4.1.7).
   Resource* add();
   std::vector<Resource>& resources() { return resources_; }
   const std::vector<Resource>& resources() const { return resources_; }
   uint32_t index_of(const Resource& resource) const { return static_cast<uint32_t>(&resource - resources_.data()); }
 
-  /// Queues packets [next, end) of the response to `resource`. There is room for every original.
-  void push_job(const Resource& resource, uint32_t next, uint32_t end, bool original) {
-    ResponseJob& job = job_at(waiting_++);
-    job.resource = index_of(resource) & ResponseJob::kVoid;
-    job.next = next & ResponseJob::kMostPackets;
-    job.end = end & ResponseJob::kMostPackets;
-    job.at_start = true;
-    job.original = original;
-  }
   /// Is there room for a replay beside all originals?
   bool has_room_for_duplicate() const { return waiting_ < jobs_.size() - resources_.size(); }
   bool has_jobs() const { return waiting_ != 0; }
-  ResponseJob& front_job() { return jobs_[head_]; }
-  void pop_job() {
-    if (++head_ == jobs_.size()) head_ = 0;
-    --waiting_;
-  }
-  void drop_jobs() { waiting_ = 0; }
   /// Calls `visit(job)` for each waiting job, oldest first, until it returns true. Returns whether it did.
   template <class Visit>
   bool find_job(Visit&& visit) {
@@ -133,6 +106,35 @@ class ReplayStore {
   void persist(Archive& archive);
 
  private:
+  friend class ResponseQueue;
+
+  /// Room for `resources` READs and atomics, as many responses, and as many duplicates again. Forgets what was there,
+  /// also the responses that wait.
+  void resize(uint32_t resources) {
+    resources_ = std::vector<Resource>(resources);
+    jobs_ = std::vector<ResponseJob>(2u * resources + 2);
+    next_ = head_ = waiting_ = 0;
+  }
+  void clear() {
+    resources_.clear();
+    next_ = 0;
+    drop_jobs();
+  }
+  /// Queues packets [next, end) of the response to `resource`. There is room for every original.
+  void push_job(const Resource& resource, uint32_t next, uint32_t end, bool original) {
+    ResponseJob& job = job_at(waiting_++);
+    job.resource = index_of(resource) & ResponseJob::kVoid;
+    job.next = next & ResponseJob::kMostPackets;
+    job.end = end & ResponseJob::kMostPackets;
+    job.at_start = true;
+    job.original = original;
+  }
+  ResponseJob& front_job() { return jobs_[head_]; }
+  void pop_job() {
+    if (++head_ == jobs_.size()) head_ = 0;
+    --waiting_;
+  }
+  void drop_jobs() { waiting_ = 0; }
   ResponseJob& job_at(uint32_t place) {
     const std::size_t at = std::size_t{head_} + place;
     return jobs_[at < jobs_.size() ? at : at - jobs_.size()];

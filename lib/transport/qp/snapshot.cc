@@ -194,6 +194,7 @@ void persist_state(Archive& archive, const Context& ctx, Qp& qp) {
   persist_identity(archive, qp);
   archive("qp", qp);
   archive("cold", *qp.cold);
+  if constexpr (Archive::kReads) qp.rx.responses.adopt(qp.cold->replay);
   persist_route(archive, qp);
   persist_congestion(archive, ctx, qp);
   archive.group("tx", [&] { persist_slots(archive, qp); });

@@ -15,7 +15,7 @@
 namespace uroce::transport {
 
 /// Raised by every change of what a snapshot holds.
-inline constexpr uint32_t kSnapshotVersion = 6;
+inline constexpr uint32_t kSnapshotVersion = 7;
 
 /// Writes `qp` as of ctx.now and leaves it unchanged. Between bursts only: no frame of the QP is being built. Engine's
 /// thread.

@@ -77,12 +77,12 @@ Contradiction check_psns(const Qp& qp) {
 }
 
 Contradiction check_responder(const Qp& qp) {
-  const auto& rx = qp.rx;
-  if (rx.recv_num_sge > qp.cold->recv_sges.size()) {
-    return fmt::format("rx.recv_num_sge is {} of {}", rx.recv_num_sge, qp.cold->recv_sges.size());
+  const InboundMessage& message = qp.rx.message;
+  if (message.recv_num_sge() > qp.cold->recv_sges.size()) {
+    return fmt::format("rx.message.recv_num_sge is {} of {}", message.recv_num_sge(), qp.cold->recv_sges.size());
   }
-  if (qp.type != QpType::ud && rx.message == Recv::send && !rx.recv_in_use) {
-    return "rx.recv_in_use is false in the middle of a SEND";
+  if (qp.type != QpType::ud && message.kind() == InboundMessage::Kind::send && !message.recv_in_use()) {
+    return "rx.message.recv_in_use is false in the middle of a SEND";
   }
   const std::vector<Resource>& resources = qp.cold->replay.resources();
   for (const Resource& resource : resources) {
@@ -96,7 +96,6 @@ Contradiction check_responder(const Qp& qp) {
     return job.resource >= resources.size() || job.next >= job.end || job.end > resources[job.resource].packets;
   });
   if (wrong) return "replay.jobs has packets that its resource does not have";
-  if (rx.has_jobs && !qp.cold->replay.has_jobs()) return "rx.has_jobs is true without jobs";
   return kAgrees;
 }
 
@@ -106,9 +105,9 @@ const char* rc_field_in_use(const Qp& qp) {
   if (qp.timer_pending) return "timer_pending";
   if (qp.tx.control_frames != 0) return "tx.control_frames";
   if (qp.tx.lost.any()) return "tx.lost";
-  if (qp.rx.has_reordered) return "rx.has_reordered";
-  if (qp.rx.has_jobs) return "rx.has_jobs";
-  return qp.rx.reply.pending() ? "rx.reply" : nullptr;
+  if (qp.rx.message.later_wait()) return "rx.message.later_wait";
+  if (qp.rx.responses.has_jobs()) return "replay.jobs";
+  return qp.rx.responses.reply_pending() ? "rx.responses.reply_pending" : nullptr;
 }
 
 Contradiction check_state(const Qp& qp) {
@@ -120,12 +119,12 @@ Contradiction check_state(const Qp& qp) {
   if (const char* field = rc_field_in_use(qp); !rc && field != nullptr) {
     return fmt::format("{} is set, but only an RC QP uses it", field);
   }
-  if (rc && qp.rx.has_reordered != !qp.cold->recovery->requests_ahead.empty()) {
-    return "rx.has_reordered does not tell whether there are frames";
+  if (rc && qp.rx.message.later_wait() != !qp.cold->recovery->requests_ahead.empty()) {
+    return "rx.message.later_wait does not tell whether there are frames";
   }
   // Sending needs a route. Datagrams bring their own.
   const bool idle = qp.state == QpState::reset || qp.state == QpState::init || qp.state == QpState::error;
-  const bool answers = qp.rx.has_jobs || qp.rx.reply.pending() || qp.tx.control_frames != 0;
+  const bool answers = qp.rx.responses.has_jobs() || qp.rx.responses.reply_pending() || qp.tx.control_frames != 0;
   if (has_peer(qp.type) && qp.route == nullptr && (!idle || answers)) return "route is missing";
   return kAgrees;
 }

@@ -154,22 +154,12 @@ void persist(Archive& archive, Qp::Requester& tx) {
 
 template <class Archive>
 void persist(Archive& archive, Qp::Responder& rx) {
-  auto& [rq, expected, msn, write_va, write_left, received, rkey, reply, nak_sent, recv_in_use, recv_unpublished,
-         has_jobs, has_reordered, message, recv_num_sge] = rx;
+  auto& [rq, expected, msn, message, responses] = rx;
   if (rq.entries() != 0) archive("rq", rq);
   archive("expected", expected);
   archive("msn", msn, 0, Psn::kMask);
-  archive("write_va", write_va);
-  archive("write_left", write_left);
-  archive("received", received);
-  archive("rkey", rkey);
-  archive("reply", reply);
-  persist_value(archive, "nak_sent", bool{nak_sent}, [&](bool on) { rx.nak_sent = on; });
-  persist_value(archive, "recv_in_use", bool{recv_in_use}, [&](bool on) { rx.recv_in_use = on; });
-  persist_value(archive, "has_jobs", bool{has_jobs}, [&](bool on) { rx.has_jobs = on; });
-  persist_value(archive, "has_reordered", bool{has_reordered}, [&](bool on) { rx.has_reordered = on; });
-  archive("message", message, Recv::none, Recv::write);
-  archive("recv_num_sge", recv_num_sge);
+  archive("message", message);
+  archive("responses", responses);
 }
 
 template <class Archive>

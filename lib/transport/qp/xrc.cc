@@ -9,7 +9,7 @@ bool borrow_srq(const Context& ctx, Qp& qp, const wire::Packet& packet) {
   const uint32_t number = packet.xrceth.srqn;
   Srq* srq = ctx.xrc_srqs.find(number);
   if (srq == nullptr || srq->xrc_domain != cold.spec.xrc_domain) return false;
-  if (qp.rx.message != Recv::none && number != cold.srqn) return false;
+  if (qp.rx.message.in_progress() && number != cold.srqn) return false;
   cold.srqn = number;
   cold.srq = srq;
   qp.recv_cq = srq->cq;
@@ -18,7 +18,7 @@ bool borrow_srq(const Context& ctx, Qp& qp, const wire::Packet& packet) {
 }
 
 void return_srq(Qp& qp) {
-  if (qp.rx.recv_in_use) return;
+  if (qp.rx.message.recv_in_use()) return;
   qp.cold->srq = nullptr;
   qp.recv_cq = nullptr;
   qp.pd = qp.cold->spec.pd;
@@ -55,10 +55,10 @@ void let_go_of_srq(Qp& qp) {
 }
 
 void abandon_srq(Qp& qp) {
-  if (!qp.rx.recv_in_use || qp.cold->srq == nullptr) return;
+  if (!qp.rx.message.recv_in_use() || qp.cold->srq == nullptr) return;
   let_go_of_srq(qp);
-  qp.rx.recv_in_use = false;
-  qp.rx.message = Recv::none;
+  qp.rx.message.drop_recv();
+  qp.rx.message.end();
   return_srq(qp);
 }
 

@@ -5,12 +5,10 @@
 
 #include "base/wr_opcodes.h"
 #include "transport/core/guess.h"
+#include "transport/qp/inbound_write.h"
 #include "transport/qp/memory_access.h"
 #include "transport/qp/receive_queue.h"
-#include "transport/qp/reth_length.h"
 #include "transport/qp/xrc.h"
-#include "transport/rc/executed.h"
-#include "transport/rc/reply.h"
 
 namespace uroce::transport {
 namespace {
@@ -32,7 +30,8 @@ constexpr Checked kNext{};
   AsyncEventType event = AsyncEventType::qp_fatal;
   if (code == NakCode::invalid_request) event = AsyncEventType::qp_request_error;
   if (code == NakCode::remote_access) event = AsyncEventType::qp_access_error;
-  return {Step::stop, queue_reply(qp, psn, wire::Aeth::nak(code)) | Outcome::fail(Failure::responder, event)};
+  return {Step::stop,
+          qp.rx.responses.queue_reply(psn, wire::Aeth::nak(code)) | Outcome::fail(Failure::responder, event)};
 }
 
 // As reject(), for memory that the packet's key does not open.
@@ -45,17 +44,6 @@ constexpr Checked kNext{};
 [[gnu::cold, gnu::noinline]] Checked reject_recv(Context& ctx, Qp& qp, Psn psn, WcStatus status, NakCode code) {
   const Outcome completed = complete_recv_with_error(ctx, qp, status);
   return {Step::stop, completed | reject(qp, psn, code).out};
-}
-
-// 9.7.4.1.3: within a message only its own kind may follow; outside only a First or an Only.
-bool in_sequence(const Qp& qp, wire::OpFlags op) {
-  const bool first = op.has(Op::first);
-  switch (qp.rx.message) {
-    case Recv::none: return first;
-    case Recv::send: return !first && op.has(Op::send);
-    case Recv::write: return !first && op.has(Op::write);
-  }
-  return false;
 }
 
 // The rights that a FLUSH needs of the queue pair and of the region.
@@ -84,8 +72,7 @@ Checked need_recv(Context& ctx, Qp& qp, Psn psn) {
     case TakeRecv::empty: break;
   }
   // Later packets are out of order until this one is sent again. They get no NAK of their own.
-  qp.rx.nak_sent = true;
-  return {Step::stop, queue_reply(qp, psn, wire::Aeth::rnr(qp.min_rnr_timer))};
+  return {Step::stop, qp.rx.responses.queue_gap_nak(psn, wire::Aeth::rnr(qp.min_rnr_timer))};
 }
 
 // 9.9.3, class C: the receive that the immediate data would complete ends with the error; the others are flushed.
@@ -99,17 +86,12 @@ Checked need_recv(Context& ctx, Qp& qp, Psn psn) {
 }
 
 Outcome finish_message(Context& ctx, Qp& qp, const wire::Packet& packet, WcOpcode opcode) {
-  auto& rx = qp.rx;
-  count_message(qp);
-  rx.message = Recv::none;
-  if (!rx.recv_in_use) return {};
-  const wire::OpFlags op = packet.op().flags;
-  queues::Cqe cqe{};
-  cqe.byte_len = rx.received;
-  cqe.opcode = static_cast<uint8_t>(opcode);
-  cqe.imm_or_key = packet.imm;
-  if (op.has(Op::imm)) cqe.flags = WcFlags(WcFlag::with_imm).bits();
-  if (op.has(Op::ieth)) cqe.flags = WcFlags(WcFlag::with_invalidate).bits();
+  InboundMessage& message = qp.rx.message;
+  qp.rx.count_message();
+  message.end();
+  if (!message.recv_in_use()) return {};
+  queues::Cqe cqe = completion_of(packet, opcode, message.bytes());
+  if (packet.op().flags.has(Op::ieth)) cqe.flags = WcFlags(WcFlag::with_invalidate).bits();
   return complete_recv(ctx, qp, cqe, packet.bth.solicited);
 }
 
@@ -118,30 +100,29 @@ Outcome finish_message(Context& ctx, Qp& qp, const wire::Packet& packet, WcOpcod
 // and 9.4.1.1.3, which has the key invalidated after the message's data are placed.
 Checked fail_invalidation(Context& ctx, Qp& qp, const wire::Packet& packet) {
   count_guess(ctx, packet, Guess::rkey);
-  count_message(qp);
-  expect_next(qp, 1);
+  qp.rx.count_message();
+  qp.rx.expect_next(1);
   Outcome out = complete_recv_with_error(ctx, qp, WcStatus::remote_invalid_request);
-  if (packet.bth.ack_request) out |= queue_ack(qp, packet.bth.psn);
+  if (packet.bth.ack_request) out |= qp.rx.responses.queue_ack(packet.bth.psn);
   return {Step::stop, out | Outcome::fail(Failure::responder, AsyncEventType::qp_access_error)};
 }
 
 Checked execute_send(Context& ctx, Qp& qp, const wire::Packet& packet) {
-  auto& rx = qp.rx;
+  InboundMessage& message = qp.rx.message;
   const wire::OpFlags op = packet.op().flags;
   const Psn psn = packet.bth.psn;
   if (op.has(Op::first)) {
     if (const Checked taken = need_recv(ctx, qp, psn); taken.step == Step::stop) return taken;
-    rx.received = 0;
+    message.begin_send();
   }
-  const WcStatus placed = place_received(ctx, qp, rx.received, packet.payload);
+  const WcStatus placed = place_received(ctx, qp, message.bytes(), packet.payload);
   if (placed == WcStatus::local_length_error) return reject_recv(ctx, qp, psn, placed, NakCode::invalid_request);
   if (placed != WcStatus::success) return reject_recv(ctx, qp, psn, placed, NakCode::remote_operational);
   if (op.has(Op::ieth) && ctx.regions.invalidate(packet.imm, qp.pd, qp.qpn) != memory::AccessResult::ok) {
     return fail_invalidation(ctx, qp, packet);
   }
-  rx.received += static_cast<uint32_t>(packet.payload.size());
-  rx.message = Recv::send;
-  expect_next(qp, 1);
+  message.add_to_send(static_cast<uint32_t>(packet.payload.size()));
+  qp.rx.expect_next(1);
   return {Step::next, op.has(Op::last) ? finish_message(ctx, qp, packet, WcOpcode::recv) : Outcome{}};
 }
 
@@ -157,24 +138,24 @@ Checked execute_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
     }
   }
   const uint32_t length = static_cast<uint32_t>(packet.payload.size());
-  if (!payload_fits_reth(qp, op, length)) return reject_write(ctx, qp, packet, NakCode::invalid_request);
+  if (!qp.rx.message.fits_reth(op, length)) return reject_write(ctx, qp, packet, NakCode::invalid_request);
   place = next_write_place(ctx, qp, op, length, place);
   if (place.result != memory::AccessResult::ok) return reject_write(ctx, qp, packet, NakCode::remote_access);
   if (op.has(Op::takes_recv)) {
     if (const Checked taken = need_recv(ctx, qp, psn); taken.step == Step::stop) return taken;
   }
   place_write(qp, place, packet.payload);
-  expect_next(qp, 1);
+  qp.rx.expect_next(1);
   return {Step::next, op.has(Op::last) ? finish_message(ctx, qp, packet, WcOpcode::recv_rdma_with_imm) : Outcome{}};
 }
 
 // The response is the acknowledgement.
 Checked queue_response(Qp& qp, Resource& resource) {
-  resource.msn = count_message(qp);
+  auto& rx = qp.rx;
+  resource.msn = rx.count_message();
   resource.pd = qp.pd;
-  expect_next(qp, resource.packets);
-  qp.cold->replay.push_job(resource, 0, resource.packets, true);
-  qp.rx.has_jobs = true;
+  rx.expect_next(resource.packets);
+  rx.responses.queue_response(qp.cold->replay, resource);
   return {Step::stop, Outcome::wake()};
 }
 
@@ -279,7 +260,7 @@ Checked execute_flush(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const wire::OpFlags op = packet.op().flags;
   const Psn psn = packet.bth.psn;
   // 9.7.4.1.4: an operation that the QP does not offer is an invalid request.
-  if (!in_sequence(qp, op) || !permitted(qp, packet)) return reject(qp, psn, NakCode::invalid_request);
+  if (!qp.rx.message.may_go_on_with(op) || !permitted(qp, packet)) return reject(qp, psn, NakCode::invalid_request);
   if (op.has(Op::payload) && !payload_fits_mtu(qp, op, packet.payload.size())) {
     return reject(qp, psn, NakCode::invalid_request);
   }
@@ -303,7 +284,7 @@ Checked execute_flush(Context& ctx, Qp& qp, const wire::Packet& packet) {
 Outcome execute_request(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const Checked done = qp.type == QpType::rc ? execute(ctx, qp, packet) : execute_for_srq(ctx, qp, packet);
   const bool acknowledge = done.step == Step::next && packet.bth.ack_request;
-  return acknowledge ? done.out | queue_ack(qp, packet.bth.psn) : done.out;
+  return acknowledge ? done.out | qp.rx.responses.queue_ack(packet.bth.psn) : done.out;
 }
 
 }  // namespace uroce::transport

@@ -19,7 +19,7 @@ Outcome request_hello(Qp& qp) {
 
 void drop_reordered(Context& ctx, Qp& qp) {
   qp.tx.recovery->requests_ahead.drop_all(ctx.frames);
-  qp.rx.has_reordered = false;
+  qp.rx.message.set_later_wait(false);
 }
 
 }  // namespace

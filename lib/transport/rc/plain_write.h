@@ -8,8 +8,6 @@
 #include "transport/qp/memory_access.h"
 #include "transport/qp/outcome.h"
 #include "transport/qp/qp.h"
-#include "transport/rc/executed.h"
-#include "transport/rc/reply.h"
 #include "transport/rc/responder.h"
 #include "transport/rc/sack.h"
 
@@ -21,15 +19,14 @@ inline bool execute_plain_write(const Context& ctx, Qp& qp, const wire::Packet& 
   auto& rx = qp.rx;
   const wire::Reth& reth = packet.reth;
   if (packet.bth.psn != rx.expected) return false;
-  // Nothing else is in progress, so that the WRITE concerns memory alone.
-  if (rx.message != Recv::none || rx.recv_in_use || rx.recv_unpublished || rx.has_reordered) return false;
+  if (!rx.message.idle()) return false;
   if (reth.length != packet.payload.size() || reth.length > qp.mtu()) return false;
   if (!qp.access.has(Access::remote_write)) return false;
   const auto place = translate(ctx, qp, reth.rkey, reth.va, reth.length, Access::remote_write);
   if (place.result != memory::AccessResult::ok) return false;
   if (reth.length > 0) std::memcpy(place.host, packet.payload.data(), reth.length);
-  count_message(qp);
-  expect_next(qp, 1);
+  rx.count_message();
+  rx.expect_next(1);
   return true;
 }
 
@@ -39,7 +36,7 @@ inline Outcome on_plain_write(Context& ctx, Qp& qp, const wire::Packet& packet) 
     return on_request(ctx, qp, packet);
   if (!packet.bth.ack_request) return {};
   if (qp.selective) note_arrival(ctx, qp, packet, false);
-  return queue_ack(qp, packet.bth.psn);
+  return qp.rx.responses.queue_ack(packet.bth.psn);
 }
 
 }  // namespace uroce::transport

@@ -5,7 +5,6 @@
 #include "transport/qp/memory_access.h"
 #include "transport/qp/peer_frame.h"
 #include "transport/rc/congestion.h"
-#include "transport/rc/reply.h"
 #include "transport/rc/sack.h"
 
 namespace uroce::transport {
@@ -56,38 +55,35 @@ bool send_read_response(Context& ctx, Qp& qp, const Resource& resource, Response
 
 void send_reply(Context& ctx, Qp& qp) {
   auto& rx = qp.rx;
-  switch (rx.reply.kind()) {
+  switch (rx.responses.reply_kind()) {
     case wire::AethKind::ack: ctx.counters.acks_sent.add(); break;
     case wire::AethKind::rnr_nak: ctx.counters.rnr_naks_sent.add(); break;
     default: ctx.counters.naks_sent.add(); break;
   }
-  rx.reply.on_sent();
+  rx.responses.on_reply_sent();
   if (qp.selective && !ack_says_all(ctx, qp)) return send_sack(ctx, qp);
   TxFrame& frame = ctx.builder.next();
-  store_aeth(FrameBuilder::extended_headers(frame, *qp.route), qp, rx.reply.syndrome(), rx.msn);
-  finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, Opcode::rc_ack), rx.reply.psn(), wire::Aeth::kBytes);
+  store_aeth(FrameBuilder::extended_headers(frame, *qp.route), qp, rx.responses.syndrome(), rx.msn);
+  finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, Opcode::rc_ack), rx.responses.reply_psn(), wire::Aeth::kBytes);
 }
 
 // 9.7.5.2.4: the region has gone after earlier packets of the response were sent. The NAK takes the next packet's PSN.
 Outcome reject_rest(Qp& qp, Psn psn) {
-  qp.cold->replay.drop_jobs();
-  qp.rx.has_jobs = false;
-  return queue_reply(qp, psn, wire::Aeth::nak(wire::NakCode::remote_access)) |
+  qp.rx.responses.drop_jobs(qp.cold->replay);
+  return qp.rx.responses.queue_reply(psn, wire::Aeth::nak(wire::NakCode::remote_access)) |
          Outcome::fail(Failure::responder, AsyncEventType::qp_access_error);
 }
 
 // Sends queued responses while there is room.
 Outcome send_jobs(Context& ctx, Qp& qp) {
   ReplayStore& store = qp.cold->replay;
+  ResponseQueue& responses = qp.rx.responses;
   // Responses are paced only where marks report their congestion: the delay of requests says nothing about responses.
   const bool marked = qp.ecn != 0;
   Outcome out;
-  while (store.has_jobs() && !ctx.builder.full()) {
-    ResponseJob& job = store.front_job();
-    if (job.resource == ResponseJob::kVoid) {
-      store.pop_job();
-      continue;
-    }
+  while (ResponseJob* const next = responses.next_job(store)) {
+    if (ctx.builder.full()) break;
+    ResponseJob& job = *next;
     Resource& resource = store.resources()[job.resource];
     if (resource.atomic) {
       send_atomic_ack(ctx, qp, resource);
@@ -98,11 +94,8 @@ Outcome send_jobs(Context& ctx, Qp& qp) {
     } else if (!send_read_response(ctx, qp, resource, job)) {
       return out | reject_rest(qp, resource.first_psn + job.next);
     }
-    if (job.next != job.end) continue;
-    if (job.original) resource.busy = false;
-    store.pop_job();
+    if (job.next == job.end) responses.finish_job(store, job, resource);
   }
-  qp.rx.has_jobs = store.has_jobs();
   return out;
 }
 
@@ -110,14 +103,14 @@ Outcome send_jobs(Context& ctx, Qp& qp) {
 
 Transmitted transmit_responses(Context& ctx, Qp& qp) {
   Outcome out;
-  if (qp.rx.has_jobs) {
+  ResponseQueue& responses = qp.rx.responses;
+  if (responses.has_jobs()) {
     out = send_jobs(ctx, qp);
     if (out.failed()) return {false, out};
   }
-  const bool reply_is_next = qp.rx.reply.pending() && !qp.rx.has_jobs;
-  if (reply_is_next && !ctx.builder.full()) send_reply(ctx, qp);
+  if (responses.reply_is_next() && !ctx.builder.full()) send_reply(ctx, qp);
   // With room left in the burst, the rest is paced, and the pacing timer brings the QP back.
-  return {ctx.builder.full() && (qp.rx.reply.pending() || qp.rx.has_jobs), out};
+  return {ctx.builder.full() && (responses.reply_pending() || responses.has_jobs()), out};
 }
 
 }  // namespace uroce::transport

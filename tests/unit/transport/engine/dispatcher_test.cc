@@ -49,6 +49,12 @@ class Dispatching : public ::testing::Test {
       dispatcher_.apply(*qp, done.out);
     }
   }
+  // An executed READ's response waits.
+  void queue_response() {
+    ReplayStore& store = rc_->cold->replay;
+    rc_->rx.responses.resize(store, 1);
+    rc_->rx.responses.push(store, *store.add(), 0, 1, true);
+  }
   // Posts SENDs, which the engine has taken.
   void fetch(BareQp& qp, uint32_t requests) {
     for (uint32_t i = 0; i < requests; ++i) qp.post_send(i);
@@ -163,27 +169,23 @@ TEST_F(Dispatching, ARequestersFailureCompletesTheOldestRequestAndFlushesTheRest
 
 TEST_F(Dispatching, ARespondersFailureIsReportedAndItsNakStillLeaves) {
   rc_.post_recv(1);
-  rc_->cold->replay.resize(1);
-  rc_->cold->replay.push_job(*rc_->cold->replay.add(), 0, 1, true);
-  rc_->rx.has_jobs = true;
-  rc_->rx.reply.queue(Psn(5), wire::Aeth::nak(wire::NakCode::remote_access));
+  queue_response();
+  rc_->rx.responses.queue_reply(Psn(5), wire::Aeth::nak(wire::NakCode::remote_access));
   dispatcher_.apply(*rc_, Outcome::wake() | Outcome::fail(Failure::responder, AsyncEventType::qp_access_error));
   EXPECT_EQ(rc_->state, QpState::error);
   EXPECT_EQ(bare_.events.seen, (Events{{AsyncEventType::qp_access_error, 0x11}}));
-  EXPECT_TRUE(rc_->rx.reply.pending());
-  EXPECT_TRUE(rc_->rx.has_jobs) << "responses before the refused request are due";
+  EXPECT_TRUE(rc_->rx.responses.reply_pending());
+  EXPECT_TRUE(rc_->rx.responses.has_jobs()) << "responses before the refused request are due";
   EXPECT_EQ(dispatcher_.run_queue().pop(), &*rc_);
   flush();
   EXPECT_EQ(completions(rc_), std::vector<WcStatus>{WcStatus::flushed});
 }
 
 TEST_F(Dispatching, APlainFailureDropsResponsesToo) {
-  rc_->cold->replay.resize(1);
-  rc_->cold->replay.push_job(*rc_->cold->replay.add(), 0, 1, true);
-  rc_->rx.has_jobs = true;
+  queue_response();
   dispatcher_.apply(*rc_, Outcome::fail(Failure::plain));
   EXPECT_EQ(rc_->state, QpState::error);
-  EXPECT_FALSE(rc_->rx.has_jobs);
+  EXPECT_FALSE(rc_->rx.responses.has_jobs());
   EXPECT_TRUE(bare_.events.seen.empty());
 }
 

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "transport/qp/response_queue.h"
+
 namespace uroce::transport {
 namespace {
 
@@ -27,15 +29,17 @@ std::vector<uint32_t> psns(const ReplayStore& store) {
 
 TEST(ReplayStore, WithoutResourcesThereIsNoRoom) {
   ReplayStore store;
+  ResponseQueue queue;
   EXPECT_EQ(store.add(), nullptr);
-  store.resize(0);
+  queue.resize(store, 0);
   EXPECT_EQ(store.add(), nullptr);
-  EXPECT_FALSE(store.has_jobs());
+  EXPECT_FALSE(queue.has_jobs());
 }
 
 TEST(ReplayStore, RemembersAsManyAsWereAgreedTheOldestGoesFirst) {
   ReplayStore store;
-  store.resize(2);
+  ResponseQueue queue;
+  queue.resize(store, 2);
   add_done(store, 10);
   add_done(store, 11);
   EXPECT_EQ(psns(store), (std::vector<uint32_t>{10, 11}));
@@ -45,7 +49,8 @@ TEST(ReplayStore, RemembersAsManyAsWereAgreedTheOldestGoesFirst) {
 
 TEST(ReplayStore, AnAnswerNotYetSentKeepsItsPlace) {
   ReplayStore store;
-  store.resize(2);
+  ResponseQueue queue;
+  queue.resize(store, 2);
   Resource* first = store.add();
   ASSERT_NE(first, nullptr);
   EXPECT_TRUE(first->busy);
@@ -57,62 +62,67 @@ TEST(ReplayStore, AnAnswerNotYetSentKeepsItsPlace) {
 
 TEST(ReplayStore, JobsAreServedInOrder) {
   ReplayStore store;
-  store.resize(4);
-  store.push_job(add_done(store, 10), 0, 5, true);
-  store.push_job(add_done(store, 20), 2, 3, false);
-  ASSERT_TRUE(store.has_jobs());
-  EXPECT_EQ(store.front_job().resource, 0u);
-  EXPECT_EQ(store.front_job().end, 5u);
-  EXPECT_TRUE(store.front_job().original);
-  EXPECT_TRUE(store.front_job().at_start);
-  store.pop_job();
-  EXPECT_EQ(store.front_job().resource, 1u);
-  EXPECT_EQ(store.front_job().next, 2u);
-  EXPECT_FALSE(store.front_job().original);
-  store.pop_job();
-  EXPECT_FALSE(store.has_jobs());
+  ResponseQueue queue;
+  queue.resize(store, 4);
+  queue.push(store, add_done(store, 10), 0, 5, true);
+  queue.push(store, add_done(store, 20), 2, 3, false);
+  ASSERT_TRUE(queue.has_jobs());
+  EXPECT_EQ(ResponseQueue::front(store).resource, 0u);
+  EXPECT_EQ(ResponseQueue::front(store).end, 5u);
+  EXPECT_TRUE(ResponseQueue::front(store).original);
+  EXPECT_TRUE(ResponseQueue::front(store).at_start);
+  queue.pop(store);
+  EXPECT_EQ(ResponseQueue::front(store).resource, 1u);
+  EXPECT_EQ(ResponseQueue::front(store).next, 2u);
+  EXPECT_FALSE(ResponseQueue::front(store).original);
+  queue.pop(store);
+  EXPECT_FALSE(queue.has_jobs());
 }
 
 TEST(ReplayStore, DuplicatesLeaveRoomForEveryOriginal) {
   constexpr uint32_t kResources = 3;
   ReplayStore store;
-  store.resize(kResources);
+  ResponseQueue queue;
+  queue.resize(store, kResources);
   const Resource& resource = add_done(store, 10);
   uint32_t duplicates = 0;
-  for (; store.has_room_for_duplicate() && duplicates < 100; ++duplicates) store.push_job(resource, 0, 1, false);
+  for (; store.has_room_for_duplicate() && duplicates < 100; ++duplicates) queue.push(store, resource, 0, 1, false);
   EXPECT_GE(duplicates, kResources) << "each may be asked for once more";
   EXPECT_LT(duplicates, 100u);
-  for (uint32_t i = 0; i < kResources; ++i) store.push_job(*store.add(), 0, 1, true);
+  for (uint32_t i = 0; i < kResources; ++i) queue.push(store, *store.add(), 0, 1, true);
   uint32_t originals = 0;
-  for (; store.has_jobs(); store.pop_job()) originals += store.front_job().original ? 1 : 0;
+  for (; queue.has_jobs(); queue.pop(store)) originals += ResponseQueue::front(store).original ? 1 : 0;
   EXPECT_EQ(originals, kResources) << "none was overwritten";
 }
 
 TEST(ReplayStore, AReplayOfWhatIsGoneIsGivenUp) {
   ReplayStore store;
-  store.resize(1);
-  store.push_job(add_done(store, 10), 0, 1, false);
+  ResponseQueue queue;
+  queue.resize(store, 1);
+  queue.push(store, add_done(store, 10), 0, 1, false);
   ASSERT_NE(store.add(), nullptr);
-  ASSERT_TRUE(store.has_jobs());
-  EXPECT_EQ(store.front_job().resource, ResponseJob::kVoid);
+  ASSERT_TRUE(queue.has_jobs());
+  EXPECT_EQ(ResponseQueue::front(store).resource, ResponseJob::kVoid);
 }
 
 TEST(ReplayStore, AnotherSizeForgetsWhatWaited) {
   ReplayStore store;
-  store.resize(2);
-  store.push_job(add_done(store, 10), 0, 1, true);
-  store.resize(0);
-  EXPECT_FALSE(store.has_jobs());
-  store.resize(2);
-  EXPECT_FALSE(store.has_jobs());
-  store.push_job(add_done(store, 20), 0, 7, true);
-  EXPECT_EQ(store.front_job().end, 7u);
+  ResponseQueue queue;
+  queue.resize(store, 2);
+  queue.push(store, add_done(store, 10), 0, 1, true);
+  queue.resize(store, 0);
+  EXPECT_FALSE(queue.has_jobs());
+  queue.resize(store, 2);
+  EXPECT_FALSE(queue.has_jobs());
+  queue.push(store, add_done(store, 20), 0, 7, true);
+  EXPECT_EQ(ResponseQueue::front(store).end, 7u);
 }
 
 TEST(ReplayStore, FindsAJobOldestFirst) {
   ReplayStore store;
-  store.resize(4);
-  for (const uint32_t psn : {10, 20, 30}) store.push_job(add_done(store, psn), 0, psn, true);
+  ResponseQueue queue;
+  queue.resize(store, 4);
+  for (const uint32_t psn : {10, 20, 30}) queue.push(store, add_done(store, psn), 0, psn, true);
   std::vector<uint32_t> seen;
   EXPECT_TRUE(store.find_job([&](ResponseJob& job) {
     seen.push_back(job.end);
@@ -120,10 +130,10 @@ TEST(ReplayStore, FindsAJobOldestFirst) {
   }));
   EXPECT_EQ(seen, (std::vector<uint32_t>{10, 20}));
   EXPECT_FALSE(store.find_job([](ResponseJob&) { return false; }));
-  store.drop_jobs();
+  queue.drop_jobs(store);
   EXPECT_FALSE(store.find_job([](ResponseJob&) { return true; }));
   EXPECT_EQ(psns(store).size(), 3u) << "what was executed is still known";
-  store.clear();
+  queue.clear(store);
   EXPECT_TRUE(store.resources().empty());
 }
 

@@ -411,7 +411,7 @@ TEST_F(SnapshotErrors, AnotherVersionIsRefused) {
   Bytes snapshot = hosts.left_qp_->leave_engine(hosts.now_);
   snapshot[4] = std::byte{kSnapshotVersion + 1};
   EXPECT_EQ(refusal(hosts, snapshot),
-            "cannot read the snapshot for QP 0x11: version is 7; this release reads 6: move the QP with a release that "
+            "cannot read the snapshot for QP 0x11: version is 8; this release reads 7: move the QP with a release that "
             "writes it");
 }
 
@@ -466,10 +466,10 @@ TEST_F(SnapshotErrors, FieldsThatContradictEachOtherAreNamed) {
       {[](Qp& qp) { qp.slot(qp.tx.oldest).num_sge = 200; }, "slot.num_sge is 200"},
       {[](Qp& qp) { qp.slot(qp.tx.oldest).length += 1; }, "slot.length"},
       {[](Qp& qp) { qp.slot(qp.tx.oldest).packets += 1; }, "slot.packets"},
-      {[](Qp& qp) { qp.rx.recv_num_sge = 200; }, "rx.recv_num_sge"},
-      {[](Qp& qp) { qp.rx.message = Recv::send; }, "rx.recv_in_use"},
-      {[](Qp& qp) { qp.rx.has_jobs = true; }, "rx.has_jobs"},
-      {[](Qp& qp) { qp.rx.has_reordered = true; }, "rx.has_reordered"},
+      {[](Qp& qp) { qp.rx.message.take_recv(200); }, "rx.message.recv_num_sge"},
+      {[](Qp& qp) { qp.rx.message.add_to_send(0); }, "rx.message.recv_in_use"},
+      {[](Qp& qp) { qp.rx.responses.push(qp.cold->replay, *qp.cold->replay.add(), 0, 9, true); }, "replay.jobs"},
+      {[](Qp& qp) { qp.rx.message.set_later_wait(true); }, "rx.message.later_wait"},
       {[](Qp& qp) { qp.paced = true; }, "paced"},
       {[](Qp& qp) { qp.route = nullptr; }, "route"},
       {[](Qp& qp) { qp.timer_pending = true, qp.tx.wheel_deadline = kNever; }, "timer_pending"},

@@ -1,4 +1,4 @@
-#include "transport/rc/reordered_requests.h"
+#include "transport/rc/responder.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,4 @@
-// RETH against MTU: checks the payload of an inbound RDMA WRITE against the length in its RETH and against the path
-// MTU.
+// The packets of an inbound WRITE: their payload against RETH and path MTU, and where it goes.
 #pragma once
 
 #include <cstring>
@@ -11,7 +10,8 @@
 
 namespace uroce::transport {
 
-/// IBTA vol. 1, 9.7.4.1.6: full packets within a message, 1 to PMTU bytes at its end, 0 to PMTU in an Only.
+/// IBTA vol. 1, 9.7.4.1.6: full packets within a message, 1 to PMTU bytes at its end, 0 to PMTU in an Only. For SENDs,
+/// too.
 inline bool payload_fits_mtu(const Qp& qp, wire::OpFlags op, std::size_t payload) {
   if (!op.has(wire::Op::last)) return payload == qp.mtu();
   return payload <= qp.mtu() && (op.has(wire::Op::first) || payload > 0);
@@ -24,32 +24,22 @@ inline WriteTarget begin_write(const Context& ctx, Qp& qp, const wire::Reth& ret
   if (reth.length > kMaxMessage) return WriteTarget::too_long;
   place = translate(ctx, qp, reth.rkey, reth.va, reth.length, Access::remote_write);
   if (place.result != memory::AccessResult::ok) return WriteTarget::no_access;
-  auto& rx = qp.rx;
-  rx.write_va = reth.va;
-  rx.write_left = reth.length;
-  rx.rkey = reth.rkey;
-  rx.received = reth.length;
+  qp.rx.message.begin_write(reth);
   return WriteTarget::ok;
-}
-/// 9.7.4.1.6: the packets carry exactly the length that the RETH announced.
-inline bool payload_fits_reth(const Qp& qp, wire::OpFlags op, uint32_t length) {
-  return op.has(wire::Op::last) ? length == qp.rx.write_left : length < qp.rx.write_left;
 }
 /// Where the `length` bytes of this packet go. It is looked up for every packet, because the region may have gone since
 /// the first. An Only carries the whole target, whose translation `whole` from begin_write() has just been made.
 inline memory::Translation next_write_place(const Context& ctx, const Qp& qp, wire::OpFlags op, uint32_t length,
                                             const memory::Translation& whole) {
   if (op.has(wire::Op::first) && op.has(wire::Op::last)) return whole;
-  return translate(ctx, qp, qp.rx.rkey, qp.rx.write_va, length, Access::remote_write);
+  const InboundMessage& message = qp.rx.message;
+  return translate(ctx, qp, message.rkey(), message.write_va(), length, Access::remote_write);
 }
 /// Places the payload, which a frame of this process may have in the same memory. `place`: from next_write_place().
 inline void place_write(Qp& qp, const memory::Translation& place, std::span<const std::byte> payload) {
-  auto& rx = qp.rx;
   const auto length = static_cast<uint32_t>(payload.size());
   if (length > 0) std::memmove(place.host, payload.data(), length);
-  rx.write_va += length;
-  rx.write_left -= length;
-  rx.message = Recv::write;
+  qp.rx.message.add_to_write(length);
 }
 
 }  // namespace uroce::transport
