@@ -76,8 +76,7 @@ void put_atomic(Out out, const AtomicEth& atomic, bool is_add) {
   }
 }
 
-// `content`: the payload of a HELLO or SACK.
-void put_transport(Out out, const Packet& packet, std::size_t payload_length, std::span<const std::byte> content) {
+void put_transport(Out out, const Packet& packet) {
   const OpcodeInfo& op = packet.op();
   if (op.name == nullptr) {
     fmt::format_to(out, "OPCODE_{:02x}", static_cast<uint8_t>(packet.bth.opcode));
@@ -107,10 +106,10 @@ void put_transport(Out out, const Packet& packet, std::size_t payload_length, st
   if (flags.has(Op::atomic_ack_eth)) fmt::format_to(out, " orig={:#x}", packet.atomic_ack);
   if (flags.has(Op::imm)) fmt::format_to(out, " imm={:#x}", packet.imm);
   if (flags.has(Op::ieth)) fmt::format_to(out, " inv_rkey={:#x}", packet.imm);
-  if (const auto fields = recovery_text(packet.bth.opcode, content)) {
+  if (const auto fields = recovery_text(packet.bth.opcode, packet.payload)) {
     fmt::format_to(out, "{}", *fields);
   } else if (flags.has(Op::payload)) {
-    fmt::format_to(out, " payload={}", payload_length);
+    fmt::format_to(out, " payload={}", packet.payload.size());
   }
 }
 
@@ -120,13 +119,7 @@ std::string to_text(const Packet& packet, bool addresses) {
   std::string text;
   const Out out = std::back_inserter(text);
   if (addresses && packet.frame != nullptr) put_addresses(out, packet);
-  put_transport(out, packet, packet.payload.size(), packet.payload);
-  return text;
-}
-
-std::string to_text(const TextPacket& text_packet) {
-  std::string text;
-  put_transport(std::back_inserter(text), text_packet.packet, text_packet.payload_length, text_packet.content);
+  put_transport(out, packet);
   return text;
 }
 

@@ -1,4 +1,5 @@
-// The text form of packets, one line each. Packet scripts are written in it, and traces print it.
+// The text form of packets, one line each. Traces print it, and packet scripts are written in it
+// (tests/support/packet_text.h reads them).
 //
 //   RC WRITE_FIRST qp=0x11 psn=5 ack_req va=0x1000 rkey=0x1234 len=2048 payload=1024
 //   RC ACK qp=0x12 psn=5 syndrome=ack credits=31 msn=1
@@ -33,33 +34,14 @@
 // without "code" is a PSN sequence error.
 #pragma once
 
-#include <cstddef>
 #include <string>
-#include <string_view>
-#include <vector>
-
-#include <uroce/error.h>
 
 #include "wire/packet.h"
 
 namespace uroce::wire {
 
-/// Writes the transport headers and the payload length. With `addresses`, MAC, VLAN, IP and UDP source port come first;
-/// from_text() does not read those. BTH fields with their default value are left out.
+/// Writes the transport headers and the payload length. With `addresses`, MAC, VLAN, IP and UDP source port come first.
+/// BTH fields with their default value are left out.
 std::string to_text(const Packet& packet, bool addresses = false);
-
-/// A packet read from text: its headers and the length of its payload. `packet.frame` and `packet.payload` are empty,
-/// `packet.bth.pad` fits `payload_length`. encode() makes a frame of it.
-struct TextPacket {
-  Packet packet{};
-  std::size_t payload_length = 0;
-  std::vector<std::byte> content{};  ///< the payload of a HELLO or SACK, if the line has any of its fields
-};
-
-std::string to_text(const TextPacket& text);
-
-/// Reads a line in the grammar above, with at most 65,000 bytes of payload. to_text() of the result gives the same line
-/// in canonical order. Errors: EINVAL; the text names the wrong word.
-Result<TextPacket> from_text(std::string_view line);
 
 }  // namespace uroce::wire

@@ -1,13 +1,7 @@
-// Names and number formats that to_text() and from_text() share.
+// Names in the text form of packets.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <array>
-#include <charconv>
-#include <cstdint>
-#include <optional>
-#include <string>
 #include <string_view>
 
 #include "wire/opcode.h"
@@ -27,29 +21,6 @@ constexpr std::string_view transport_prefix(Transport transport) {
     case Transport::xrc: return "XRC ";
     default: return "";
   }
-}
-
-/// Reads a decimal number, or a hexadecimal one with 0x in front.
-inline std::optional<uint64_t> number_of(std::string_view text) {
-  int base = 10;
-  if (text.starts_with("0x") || text.starts_with("0X")) {
-    base = 16;
-    text.remove_prefix(2);
-  }
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-/// Sets `target` if `value` is a number of at most `bits` bits. Otherwise returns the error's text.
-template <class T>
-std::string set_number(T& target, std::string_view key, std::string_view value, unsigned bits) {
-  const std::optional<uint64_t> n = number_of(value);
-  if (!n) return fmt::format("{}={} is not a number", key, value);
-  if (bits < 64 && *n >> bits != 0) return fmt::format("{}={} does not fit in {} bits", key, value, bits);
-  target = static_cast<T>(*n);
-  return {};
 }
 
 }  // namespace uroce::wire

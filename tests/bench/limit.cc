@@ -15,7 +15,7 @@
 #include "base/psn.h"
 #include "perf/program.h"
 #include "pmd_glue/raw_options.h"
-#include "wire/encode.h"
+#include "tests/support/encode.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
@@ -74,7 +74,7 @@ class WriteFrames final : public glue::RawFrames {
     ++packet_.bth.psn;
     wire::write_l2_to_l4(frame.data(), template_, 0xc000, frame.size() - l4,
                          static_cast<uint16_t>(packet_.bth.psn.value()));
-    std::byte* const payload = frame.data() + l4 + wire::store_headers(frame.data() + l4, packet_);
+    std::byte* const payload = frame.data() + l4 + test::store_headers(frame.data() + l4, packet_);
     const std::size_t headers = static_cast<std::size_t>(payload - frame.data());
     const std::size_t bytes = frame.size() - headers - wire::kIcrcBytes;
     auto icrc = wire::IcrcState::begin({frame.data() + template_.l3_offset, headers - template_.l3_offset},

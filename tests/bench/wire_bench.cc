@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "wire/encode.h"
+#include "tests/support/encode.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
@@ -33,7 +33,7 @@ std::vector<std::byte> bench_frame(Opcode opcode, std::size_t payload_bytes, boo
   packet.reth = {0x1000, 0x1234, static_cast<uint32_t>(payload_bytes)};
   std::vector<std::byte> frame(kMaxHeaderBytes + payload_bytes + 8);
   const std::vector<std::byte> payload(payload_bytes, std::byte{0x5a});
-  frame.resize(encode(frame, packet, bench_route(ipv6), payload));
+  frame.resize(test::encode(frame, packet, bench_route(ipv6), payload));
   return frame;
 }
 
@@ -70,7 +70,7 @@ void build_headers(benchmark::State& state, bool ipv6) {
   for (auto _ : state) {
     ++packet.bth.psn;
     const std::size_t n = write_l2_to_l4(header.data(), t, 0xc001, 28 + 8 + 4, 7);
-    store_headers(header.data() + n, packet);
+    test::store_headers(header.data() + n, packet);
     benchmark::DoNotOptimize(header);
   }
 }

@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "tests/fuzz/input.h"
+#include "tests/support/encode.h"
 #include "tests/support/test_endpoint.h"
-#include "wire/encode.h"
 
 namespace {
 
@@ -178,11 +178,11 @@ class Program {
     if (!packet.op().flags.has(wire::Op::payload)) length = 0;
     const std::vector<std::byte> payload(length, std::byte{0x5a});
     Frame frame(wire::kMaxHeaderBytes + length + 8);
-    frame.resize(wire::encode(frame, packet, route, payload));
+    frame.resize(test::encode(frame, packet, route, payload));
     for (uint32_t n = mutate ? 1 + in_.take<uint8_t>() % 4u : 0; n > 0; --n) {
       frame[in_.below(static_cast<uint32_t>(frame.size()))] = in_.take<std::byte>();
     }
-    if (mutate) wire::reseal(frame);
+    if (mutate) test::reseal(frame);
     endpoint_.inject(frame, now_);
   }
 

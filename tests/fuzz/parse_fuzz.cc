@@ -6,12 +6,12 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "wire/encode.h"
+#include "tests/support/encode.h"
+#include "tests/support/packet_text.h"
 #include "wire/flow_key.h"
 #include "wire/packet.h"
 #include "wire/plain_packet.h"
 #include "wire/roce_search.h"
-#include "wire/text.h"
 
 namespace {
 
@@ -34,14 +34,14 @@ void check_views(std::span<const std::byte> frame, const wire::Packet& packet) {
 
 void check_round_trip(const wire::Packet& packet) {
   static std::array<std::byte, 66000> again;
-  const std::size_t n = wire::encode(again, packet, wire::route_of(packet), packet.payload, wire::framing_of(packet));
+  const std::size_t n = test::encode(again, packet, test::route_of(packet), packet.payload, test::framing_of(packet));
   require(n != 0);
   const auto parsed = wire::parse(std::span(again).first(n), wire::Icrc::check);
   require(parsed.has_value());
   require(wire::to_text(*parsed, true) == wire::to_text(packet, true));
   require(std::memcmp(parsed->payload.data(), packet.payload.data(), packet.payload.size()) == 0);
-  const auto text = wire::from_text(wire::to_text(packet));
-  require(text.has_value() && wire::to_text(*text) == wire::to_text(packet));
+  const auto text = test::from_text(wire::to_text(packet));
+  require(text.has_value() && test::to_text(*text) == wire::to_text(packet));
 }
 
 // A frame that ports steer as RoCE is found as such where a program sends it, from its beginning alone.

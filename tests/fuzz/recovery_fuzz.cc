@@ -9,8 +9,8 @@
 #include <deque>
 
 #include "tests/fuzz/input.h"
+#include "tests/support/encode.h"
 #include "tests/support/test_endpoint.h"
-#include "wire/encode.h"
 #include "wire/recovery.h"
 
 namespace {
@@ -181,7 +181,7 @@ class Peer {
     if (opcode == wire::Opcode::rc_write_first) packet.reth.length = 768;
     packet.atomic = {open.va(), open.key(), 1, 0};
     Frame frame(wire::kMaxHeaderBytes + payload.size() + 8);
-    frame.resize(wire::encode(frame, packet, make_route(peer_, side_.endpoint().options()), payload));
+    frame.resize(test::encode(frame, packet, make_route(peer_, side_.endpoint().options()), payload));
     side_.inject(frame, now_);
   }
 
@@ -347,7 +347,7 @@ class Pair {
       frame[kBth + in_.below(static_cast<uint32_t>(std::min<std::size_t>(frame.size() - kBth, 200)))] =
           in_.take<std::byte>();
     }
-    wire::reseal(frame);
+    test::reseal(frame);
   }
 
   void step() {

@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "base/bytes.h"
-#include "wire/encode.h"
-#include "wire/text.h"
+#include "tests/support/encode.h"
+#include "tests/support/packet_text.h"
 
 namespace uroce::test {
 
@@ -62,8 +62,8 @@ struct PacketWords {
   bool has(const char* key) const { return own.contains(key); }
 };
 
-wire::TextPacket parse_text(const ScriptLine& line, const std::string& text) {
-  auto parsed = wire::from_text(text);
+TextPacket parse_text(const ScriptLine& line, const std::string& text) {
+  auto parsed = from_text(text);
   if (!parsed) throw ScriptError{line.number, parsed.error().text};
   return *parsed;
 }
@@ -81,7 +81,7 @@ void spoil(Frame& frame, const PacketWords& words) {
   if (words.has("pad")) flags = (flags & std::byte{0xcf}) | static_cast<std::byte>(words.number("pad") << 4);
   if (words.has("tver")) flags = (flags & std::byte{0xf0}) | static_cast<std::byte>(words.number("tver"));
   if (words.has("raw_opcode")) frame[bth] = static_cast<std::byte>(words.number("raw_opcode"));
-  if (words.has("pad") || words.has("tver") || words.has("raw_opcode")) wire::reseal(frame);
+  if (words.has("pad") || words.has("tver") || words.has("raw_opcode")) reseal(frame);
   if (words.has("bad_icrc")) frame.back() ^= std::byte{1};
   if (words.has("cut")) frame.resize(frame.size() - std::min<std::size_t>(frame.size(), words.number("cut")));
 }
@@ -92,7 +92,7 @@ Frame build_frame(const ScriptLine& line, const Symbols& symbols, const Wiring& 
   const PacketWords words(
       line, symbols, {"bad_icrc", "cut", "pad", "tver", "raw_opcode", "from", "to", "stream", "data", "vlan", "ecn"},
       wiring.local_qpn);
-  const wire::TextPacket text = parse_text(line, words.packet);
+  const TextPacket text = parse_text(line, words.packet);
   EndpointOptions source = wiring.peer;
   if (words.has("from")) source.gid = parse_ipv4(words.own.at("from"));
   wire::Route route = make_route(source, wiring.local);
@@ -108,7 +108,7 @@ Frame build_frame(const ScriptLine& line, const Symbols& symbols, const Wiring& 
     std::memcpy(payload.data(), from, payload.size());
   }
   Frame frame(wire::kMaxHeaderBytes + payload.size() + 8);
-  frame.resize(wire::encode(frame, text.packet, route, payload));
+  frame.resize(encode(frame, text.packet, route, payload));
   require(!frame.empty(), fmt::format("encode failed for: {}", line.text));
   spoil(frame, words);
   return frame;
@@ -122,7 +122,7 @@ std::string describe(const Frame& frame) {
 std::optional<std::string> mismatch(const ScriptLine& line, const Symbols& symbols, const Wiring& wiring,
                                     const Frame& frame, const ResolveVa& resolve) {
   const PacketWords words(line, symbols, {"!ack_req", "!se", "!answer", "!dup", "data", "tos"}, wiring.peer_qpn);
-  const std::string expected = wire::to_text(parse_text(line, words.packet));
+  const std::string expected = to_text(parse_text(line, words.packet));
   const auto packet = wire::parse(frame);
   if (!packet) return describe(frame);
   const std::string actual = wire::to_text(*packet);
@@ -142,8 +142,8 @@ std::optional<std::string> mismatch(const ScriptLine& line, const Symbols& symbo
   for (const auto& [key, value] : words.own) {
     if (key[0] == '!' && has_key(actual_words, key.substr(1))) return actual + "   (" + key.substr(1) + " is set)";
   }
-  if (words.has("tos") && wire::route_of(*packet).traffic_class != words.number("tos")) {
-    return actual + fmt::format("   (tos is {:#x})", wire::route_of(*packet).traffic_class);
+  if (words.has("tos") && route_of(*packet).traffic_class != words.number("tos")) {
+    return actual + fmt::format("   (tos is {:#x})", route_of(*packet).traffic_class);
   }
   if (words.has("data")) {
     const std::byte* want = resolve(words.number("data"), packet->payload.size());

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "wire/encode.h"
+#include "tests/support/encode.h"
 #include "wire/recovery.h"
 #include "wire/text.h"
 
@@ -56,7 +56,7 @@ void Network::mark(Frame& frame) {
   constexpr std::size_t kTypeOfService = 15;  // IPv4 without a VLAN tag, as all hosts here have it
   if ((frame[kTypeOfService] & std::byte{3}) == std::byte{0}) return;
   frame[kTypeOfService] |= std::byte{3};
-  wire::reseal(frame);
+  reseal(frame);
 }
 
 // Makes a SACK the answer of a peer that keeps nothing out of order.
@@ -71,7 +71,7 @@ void Network::make_plain(Frame& frame) {
     plain.bth.psn = sack.base;
   }
   Frame out(frame.size());
-  out.resize(wire::encode(out, plain, wire::route_of(*packet), {}, wire::framing_of(*packet)));
+  out.resize(encode(out, plain, route_of(*packet), {}, framing_of(*packet)));
   frame = std::move(out);
 }
 

@@ -5,7 +5,7 @@
 
 #include "tests/sim/port.h"
 #include "tests/sim/switch.h"
-#include "wire/encode.h"
+#include "tests/support/encode.h"
 
 namespace uroce::sim {
 namespace {
@@ -128,13 +128,13 @@ TEST(Marking, KeepsChecksumAndIcrcRight) {
       wire::Packet packet;
       packet.bth.opcode = wire::Opcode::rc_send_only;
       std::array<std::byte, 200> frame{};
-      const std::size_t length = wire::encode(frame, packet, route, std::array<std::byte, 40>{});
+      const std::size_t length = test::encode(frame, packet, route, std::array<std::byte, 40>{});
       ASSERT_NE(length, 0u);
       ASSERT_TRUE(mark_congestion(std::span(frame).first(length)));
       const auto parsed = wire::parse(std::span(frame).first(length));
       ASSERT_TRUE(parsed.has_value()) << wire::name(parsed.error());
       EXPECT_EQ(parsed->ecn, 3);
-      EXPECT_EQ(wire::route_of(*parsed).traffic_class, 0x6b);
+      EXPECT_EQ(test::route_of(*parsed).traffic_class, 0x6b);
     }
   }
 }

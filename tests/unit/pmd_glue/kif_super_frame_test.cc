@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "wire/encode.h"
+#include "tests/support/encode.h"
 
 namespace uroce::glue::kif {
 namespace {
@@ -36,7 +36,7 @@ Bytes frame(const wire::Route& r, uint32_t psn, std::size_t payload_bytes, uint3
   Bytes payload(payload_bytes);
   for (std::size_t i = 0; i < payload.size(); ++i) payload[i] = static_cast<std::byte>(i * 7 + psn);
   Bytes out(kMaxHeaderBytes + 12 + payload_bytes + 8);
-  out.resize(wire::encode(out, packet, r, payload, {.ipv4_id = static_cast<uint16_t>(psn)}));
+  out.resize(test::encode(out, packet, r, payload, {.ipv4_id = static_cast<uint16_t>(psn)}));
   return out;
 }
 
@@ -114,7 +114,7 @@ TEST(SuperFrame, OtherIdsCountUp) {
   for (uint32_t i = 0; i < 4; ++i) {
     frames.push_back(frame(route(true), 500 + 2 * i, 64));
     store_be16(frames[i].data() + 18, static_cast<uint16_t>(9 + i));
-    ASSERT_TRUE(wire::reseal(frames[i]));
+    ASSERT_TRUE(test::reseal(frames[i]));
   }
   EXPECT_EQ(take_apart(join(frames)), frames);
 }

@@ -32,7 +32,7 @@ template <class Change>
 Drop drop_after(const Route& route, Change change, Opcode opcode = Opcode::rc_write_only) {
   Bytes frame = test::sample_frame(opcode, route);
   change(frame);
-  reseal(frame);
+  test::reseal(frame);
   return drop_of(frame);
 }
 
@@ -136,7 +136,7 @@ TEST(Parse, TruncationThatTheIpLengthsFollowIsAnErrorToo) {
         Bytes cut(frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(n));
         store_be16(cut.data() + l4 - 4, static_cast<uint16_t>(n - l4 + 8));
         store_be16(cut.data() + l3 + (v4 ? 2 : 4), static_cast<uint16_t>(n - l3 - (v4 ? 0 : 40)));
-        reseal(cut);
+        test::reseal(cut);
         // Without some whole words of payload it is a shorter, valid packet. Only for these is the ICRC right.
         const bool shorter = n >= l4 + info(opcode).header_length + 8u && n % 4 == frame.size() % 4;
         EXPECT_EQ(drop_of_exact(cut) == Drop::none, shorter) << info(opcode).name << " " << n;
@@ -256,7 +256,7 @@ TEST(Parse, RandomBytesBehindGoodLowerLayersNeverReadBeyond) {
     for (uint64_t flips = random.below(6); flips > 0; --flips) {
       frame[12 + random.below(frame.size() - 12)] = static_cast<std::byte>(random.next());
     }
-    if (random.below(2) == 0) reseal(frame);
+    if (random.below(2) == 0) test::reseal(frame);
     frame.resize(random.below(8) == 0 ? random.below(frame.size()) : frame.size());
     drop_of_exact(frame, Icrc::skip);
     drop_of_exact(frame, Icrc::check);

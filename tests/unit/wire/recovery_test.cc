@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "wire/text.h"
+#include "tests/support/packet_text.h"
 
 namespace uroce::wire {
 namespace {
@@ -131,7 +131,7 @@ TEST(RecoveryText, ComesBack) {
            "SACK qp=0x0 psn=99 syndrome=ack credits=31 msn=0 epoch=0x5 base=100 echo=7 hold=1 words=2",
            "SACK qp=0x0 psn=99 syndrome=ack credits=31 msn=0 payload=20",
        }) {
-    const auto text = from_text(line);
+    const auto text = test::from_text(line);
     ASSERT_TRUE(text) << text.error().text;
     EXPECT_EQ(to_text(*text), line);
   }
@@ -151,7 +151,7 @@ TEST(RecoveryText, NonCanonicalPayloadIsWrittenAsBytes) {
 
 TEST(RecoveryText, ErrorsNameTheWord) {
   const auto complains = [](std::string_view line, std::string_view what) {
-    const auto text = from_text(line);
+    const auto text = test::from_text(line);
     return !text && text.error().text.find(what) != std::string::npos;
   };
   EXPECT_TRUE(complains("HELLO base=1", "HELLO has no field 'base'"));

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/support/encode.h"
 #include "tests/support/pcap_file.h"
-#include "wire/encode.h"
 #include "wire/packet.h"
 
 namespace uroce::test {
@@ -95,9 +95,9 @@ inline Bytes sample_payload(std::size_t n) {
 
 /// The frame of `packet`, sized exactly.
 inline Bytes frame_of(const wire::Packet& packet, const wire::Route& route, const Bytes& payload,
-                      const wire::Framing& framing = {}) {
+                      const Framing& framing = {}) {
   Bytes frame(wire::kMaxHeaderBytes + payload.size() + 3 + wire::kIcrcBytes);
-  frame.resize(wire::encode(frame, packet, route, payload, framing));
+  frame.resize(encode(frame, packet, route, payload, framing));
   return frame;
 }
 

@@ -1,4 +1,4 @@
-#include "wire/text.h"
+#include "tests/support/packet_text.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ using test::Bytes;
 
 /// The line in canonical form, or the error's text.
 std::string canonical(std::string_view line) {
-  const auto text = from_text(line);
+  const auto text = test::from_text(line);
   return text ? to_text(*text) : text.error().text;
 }
 
@@ -54,7 +54,7 @@ TEST(Text, EveryOperationComesBackAsAFrame) {
   for (const Opcode opcode : test::defined_opcodes()) {
     const Bytes frame = test::sample_frame(opcode, route);
     const std::string line = to_text(*parse(frame));
-    const auto text = from_text(line);
+    const auto text = test::from_text(line);
     ASSERT_TRUE(text) << text.error().text;
     EXPECT_EQ(to_text(*text), line);
     EXPECT_EQ(test::frame_of(text->packet, route, test::sample_payload(text->payload_length)), frame) << line;
@@ -71,7 +71,7 @@ TEST(Text, EverySyndromeAndReservedBitComesBack) {
     packet.bth.migrated = (i & 1) != 0;
     packet.bth.fecn = (i & 2) != 0;
     packet.bth.becn = (i & 4) != 0;
-    const auto text = from_text(to_text(packet));
+    const auto text = test::from_text(to_text(packet));
     ASSERT_TRUE(text) << text.error().text;
     EXPECT_EQ(test::frame_of(text->packet, route, {}), test::frame_of(packet, route, {})) << to_text(packet);
   }
@@ -113,7 +113,7 @@ TEST(Text, ShortFormsAndDefaults) {
 
 TEST(Text, ErrorsNameTheWord) {
   const auto complaint = [](std::string_view line) {
-    const auto text = from_text(line);
+    const auto text = test::from_text(line);
     if (text) return std::string("taken");
     EXPECT_EQ(text.error().code, EINVAL);
     const std::string& t = text.error().text;

@@ -4,8 +4,8 @@
 #include <array>
 #include <span>
 
+#include "tests/support/encode.h"
 #include "tests/support/test_endpoint.h"
-#include "wire/encode.h"
 #include "wire/recovery.h"
 
 namespace uroce::transport {
@@ -38,7 +38,7 @@ class Guesses : public ::testing::Test {
   /// A frame of 10.0.0.`from`.
   void inject(uint8_t from, const wire::Packet& packet, std::span<const std::byte> payload = {}) {
     test::Frame frame(wire::kMaxHeaderBytes + payload.size() + 8);
-    frame.resize(wire::encode(frame, packet, test::make_route(host(from), endpoint_.options()), payload));
+    frame.resize(test::encode(frame, packet, test::make_route(host(from), endpoint_.options()), payload));
     endpoint_.inject(frame, now_ += Nanos(1'000));
     endpoint_.run(now_);
   }

@@ -4,8 +4,8 @@
 
 #include <array>
 
+#include "tests/support/encode.h"
 #include "tests/support/test_endpoint.h"
-#include "wire/encode.h"
 
 namespace uroce::transport {
 namespace {
@@ -55,7 +55,7 @@ class WindowOrder : public ::testing::Test {
     ack.bth.psn = Psn(psn);
     ack.aeth.syndrome = wire::Aeth::ack(wire::Aeth::kNoCreditLimit);
     std::array<std::byte, 128> frame;
-    const std::size_t bytes = wire::encode(frame, ack, test::make_route(peer_, endpoint_.options()), {});
+    const std::size_t bytes = test::encode(frame, ack, test::make_route(peer_, endpoint_.options()), {});
     endpoint_.inject(std::span(frame).first(bytes), now_ += Nanos(1000));
   }
   void expect_completion(uint64_t wr_id, WcStatus status = WcStatus::success) {

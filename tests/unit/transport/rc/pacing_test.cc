@@ -3,8 +3,8 @@
 
 #include <map>
 
+#include "tests/support/encode.h"
 #include "tests/support/test_endpoint.h"
-#include "wire/encode.h"
 
 namespace uroce::transport {
 namespace {
@@ -89,7 +89,7 @@ class Paced : public ::testing::Test {
   }
   void inject(const wire::Packet& packet) {
     std::array<std::byte, 128> frame;
-    const std::size_t bytes = wire::encode(frame, packet, make_route(peer_, endpoint_->options()), {});
+    const std::size_t bytes = test::encode(frame, packet, make_route(peer_, endpoint_->options()), {});
     endpoint_->inject(std::span(frame).first(bytes), now_);
   }
 
@@ -278,7 +278,7 @@ TEST(PacedReads, AreAnsweredOnce) {
       report.bth.opcode = wire::Opcode::cnp;
       report.bth.dest_qpn = 0x22;
       std::array<std::byte, 128> frame;
-      const std::size_t bytes = wire::encode(frame, report, left.route_to(right), {});
+      const std::size_t bytes = test::encode(frame, report, left.route_to(right), {});
       right.inject(std::span(frame).first(bytes), now);
     }
     while (post()) {

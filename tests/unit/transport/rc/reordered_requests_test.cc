@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "tests/support/encode.h"
 #include "tests/support/test_endpoint.h"
-#include "wire/encode.h"
 #include "wire/recovery.h"
 
 namespace uroce::transport {
@@ -22,7 +22,7 @@ test::Frame from_peer(test::TestEndpoint& endpoint, const test::EndpointOptions&
   packet.bth.dest_qpn = qpn;
   packet.bth.psn = Psn(psn);
   test::Frame frame(wire::kMaxHeaderBytes + payload.size() + 8);
-  frame.resize(wire::encode(frame, packet, test::make_route(peer, endpoint.options()), payload));
+  frame.resize(test::encode(frame, packet, test::make_route(peer, endpoint.options()), payload));
   return frame;
 }
 

@@ -1,4 +1,4 @@
-#include "wire/encode.h"
+#include "tests/support/encode.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,7 +6,10 @@
 #include "wire/ethernet.h"
 #include "wire/icrc.h"
 
-namespace uroce::wire {
+namespace uroce::test {
+
+using namespace wire;
+
 namespace {
 
 void store_ipv4_checksum(std::byte* ip) {
@@ -128,4 +131,4 @@ bool reseal(std::span<std::byte> frame) {
   return true;
 }
 
-}  // namespace uroce::wire
+}  // namespace uroce::test

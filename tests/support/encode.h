@@ -1,5 +1,4 @@
-// Builds frames from values: the inverse of parse(). For tests, packet scripts and rare frames. Engines write their
-// headers from a RouteTemplate, and the frame sink computes the ICRC.
+// Builds frames from values: the inverse of wire::parse().
 #pragma once
 
 #include <cstddef>
@@ -8,11 +7,11 @@
 
 #include "wire/packet.h"
 
-namespace uroce::wire {
+namespace uroce::test {
 
 /// Writes the BTH and the extended headers of `packet.bth.opcode`, packet.op().header_length bytes, at `out`.
 /// Reserved bytes (those of a CNP) are zero. The opcode must be defined. Returns the number of bytes written.
-std::size_t store_headers(std::byte* out, const Packet& packet);
+std::size_t store_headers(std::byte* out, const wire::Packet& packet);
 
 /// The fields below the BTH that a Route does not determine.
 struct Framing {
@@ -23,17 +22,17 @@ struct Framing {
 };
 
 /// The Route and Framing with which a parsed packet's frame was sent.
-Route route_of(const Packet& packet);
-Framing framing_of(const Packet& packet);
+wire::Route route_of(const wire::Packet& packet);
+Framing framing_of(const wire::Packet& packet);
 
 /// Builds a complete frame, Ethernet to ICRC, in `out`: the transport headers of `packet` (its other members are not
 /// read), `payload` as is, zero padding to a multiple of four (`packet.bth.pad` is overruled), ICRC. Returns the
 /// frame's bytes; 0 when `out` is too small, the opcode is not defined, or an IP packet cannot be that long.
-std::size_t encode(std::span<std::byte> out, const Packet& packet, const Route& route,
+std::size_t encode(std::span<std::byte> out, const wire::Packet& packet, const wire::Route& route,
                    std::span<const std::byte> payload, const Framing& framing = {});
 
 /// Computes the IPv4 checksum and the ICRC of a frame anew, after its bytes were changed on purpose. Lengths are those
 /// of its IP header. Returns false when the frame is too short.
 bool reseal(std::span<std::byte> frame);
 
-}  // namespace uroce::wire
+}  // namespace uroce::test

@@ -1,16 +1,20 @@
-// from_text(). The grammar is in text.h.
+#include "tests/support/packet_text.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <optional>
+#include <span>
 
-#include "wire/recovery_text.h"
-#include "wire/text.h"
+#include "tests/support/recovery_fields.h"
 #include "wire/text_names.h"
 
-namespace uroce::wire {
+namespace uroce::test {
+
+using namespace wire;
+
 namespace {
 
 constexpr std::size_t kMaxPayload = 65000;
@@ -195,4 +199,12 @@ Result<TextPacket> from_text(std::string_view line) {
   return text;
 }
 
-}  // namespace uroce::wire
+std::string to_text(const TextPacket& text) {
+  // The bytes are those of no HELLO or SACK, whose fields would be shown.
+  static const std::vector<std::byte> kOtherContent(kMaxPayload, std::byte{0xff});
+  Packet packet = text.packet;
+  packet.payload = text.content.empty() ? std::span(kOtherContent).first(text.payload_length) : std::span(text.content);
+  return wire::to_text(packet);
+}
+
+}  // namespace uroce::test
