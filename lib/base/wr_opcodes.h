@@ -78,7 +78,7 @@ constexpr bool is_read_or_atomic(WrOpcode opcode) { return opcode == WrOpcode::r
 constexpr bool is_placement(WrOpcode opcode) { return opcode == WrOpcode::flush || opcode == WrOpcode::atomic_write; }
 
 /// May a FLUSH ask for this? Applications and peers can pass any values.
-constexpr bool is_flush_target(PlacementFlags placement, FlushScope scope) {
+constexpr bool is_placement_flush_target(PlacementFlags placement, FlushScope scope) {
   const bool known = placement.without(Placement::global | Placement::persistent).empty();
   return known && !placement.empty() && (scope == FlushScope::range || scope == FlushScope::region);
 }

@@ -57,7 +57,7 @@ struct SendWqe {
       uint32_t placement;  ///< PlacementFlags
       uint32_t scope;      ///< FlushScope
       uint32_t reserved;
-    } flush;
+    } placement_flush;
   };
   uint32_t remote_srqn;  ///< XRC: the peer's shared receive queue, 24 bits
   uint32_t reserved0;

@@ -67,7 +67,7 @@ inline int SendQueue::put(const SendRequest& request) {
   if (!offers(type_, request.opcode)) return EINVAL;
   const bool bare = is_local(request.opcode) || is_placement(request.opcode);
   if (bare && (!request.sges.empty() || request.flags.has(SendFlag::inline_data))) return EINVAL;
-  if (request.opcode == WrOpcode::flush && !is_flush_target(request.flush.placement, request.flush.scope)) {
+  if (request.opcode == WrOpcode::flush && !is_placement_flush_target(request.flush.placement, request.flush.scope)) {
     return EINVAL;
   }
   if (!has_room()) return ENOMEM;
@@ -97,7 +97,8 @@ inline int SendQueue::put(const SendRequest& request) {
     wqe.remote_addr = request.bind.addr;
     wqe.bind = {request.bind.length, request.bind.access.bits(), 0};
   } else if (request.opcode == WrOpcode::flush) {
-    wqe.flush = {request.flush.length, request.flush.placement.bits(), static_cast<uint32_t>(request.flush.scope), 0};
+    wqe.placement_flush = {request.flush.length, request.flush.placement.bits(),
+                           static_cast<uint32_t>(request.flush.scope), 0};
   } else {
     wqe.atomic.compare_add = request.compare_add;
     wqe.atomic.swap = request.swap;

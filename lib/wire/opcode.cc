@@ -60,7 +60,7 @@ constexpr Row kRows[] = {
     {Opcode::rc_fetch_add, "FETCH_ADD", Op::atomic | Op::request | kOnly | Op::atomic_eth},
     {Opcode::rc_send_last_inv, "SEND_LAST_INV", kSend | Op::last | Op::ieth},
     {Opcode::rc_send_only_inv, "SEND_ONLY_INV", kSend | kOnly | Op::ieth},
-    {Opcode::rc_flush, "FLUSH", Op::flush | Op::request | kOnly | Op::feth | Op::reth},
+    {Opcode::rc_placement_flush, "FLUSH", Op::placement_flush | Op::request | kOnly | Op::feth | Op::reth},
     {Opcode::rc_atomic_write, "ATOMIC_WRITE", Op::atomic_write | Op::request | Op::payload | kOnly | Op::reth},
     {Opcode::uc_send_first, "SEND_FIRST", kSend | Op::first},
     {Opcode::uc_send_middle, "SEND_MIDDLE", kSend},
@@ -109,8 +109,8 @@ constexpr bool table_is_consistent() {
       continue;
     }
     const OpFlags f = op.flags;
-    const int kinds = f.has(Op::send) + f.has(Op::write) + f.has(Op::read) + f.has(Op::atomic) + f.has(Op::flush) +
-                      f.has(Op::atomic_write);
+    const int kinds = f.has(Op::send) + f.has(Op::write) + f.has(Op::read) + f.has(Op::atomic) +
+                      f.has(Op::placement_flush) + f.has(Op::atomic_write);
     if (kinds > 1) return false;
     // Immediate data and the key to invalidate are in a message's last packet, never both.
     if (f.has_any(Op::imm | Op::ieth) && !f.has(Op::last)) return false;
@@ -136,7 +136,7 @@ static_assert(at(Opcode::rc_read_request).header_length == 28);
 static_assert(at(Opcode::rc_atomic_ack).header_length == 24);
 static_assert(at(Opcode::rc_fetch_add).header_length == 40);
 static_assert(at(Opcode::rc_send_only_inv).header_length == 16);
-static_assert(at(Opcode::rc_flush).header_length == 32);
+static_assert(at(Opcode::rc_placement_flush).header_length == 32);
 static_assert(at(Opcode::rc_atomic_write).header_length == 28);
 static_assert(at(Opcode::ud_send_only_imm).header_length == 24);
 static_assert(at(Opcode::cnp).header_length == 28);

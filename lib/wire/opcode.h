@@ -45,7 +45,7 @@ enum class Opcode : uint8_t {
   rc_fetch_add = 0x14,
   rc_send_last_inv = 0x16,
   rc_send_only_inv = 0x17,
-  rc_flush = 0x1c,
+  rc_placement_flush = 0x1c,
   rc_atomic_write = 0x1d,
   uc_send_first = 0x20,
   uc_send_middle = 0x21,
@@ -88,7 +88,7 @@ enum class Op : uint32_t {
   atomic = 1u << 14,
   takes_recv = 1u << 15,  ///< consumes a receive work request at its last packet (SENDs from their first)
   feth = 1u << 16,
-  flush = 1u << 17,
+  placement_flush = 1u << 17,
   atomic_write = 1u << 18,
   xrceth = 1u << 19,  ///< follows the BTH directly
 };

@@ -224,7 +224,7 @@ bool TestQp::post_send(const SendRequest& request) {
     wqe.ud = {request.ah, request.remote_qpn, request.remote_qkey, 0};
   } else if (request.opcode == WrOpcode::flush) {
     const FlushTarget& flush = request.flush;
-    wqe.flush = {flush.length, flush.placement.bits(), static_cast<uint32_t>(flush.scope), 0};
+    wqe.placement_flush = {flush.length, flush.placement.bits(), static_cast<uint32_t>(flush.scope), 0};
   } else {
     wqe.atomic.compare_add = request.compare_add;
     wqe.atomic.swap = request.swap;

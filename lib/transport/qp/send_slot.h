@@ -63,14 +63,14 @@ struct SendSlot {
     uint32_t reserved;
   };
   Bind bind() const { return std::bit_cast<Bind>(std::array{compare_add, swap}); }
-  /// flush: it shares the same storage.
-  struct Flush {
+  /// FLUSH: it shares the same storage.
+  struct PlacementFlush {
     uint32_t length;
     uint32_t placement;
     uint32_t scope;
     uint32_t reserved;
   };
-  Flush flush() const { return std::bit_cast<Flush>(std::array{compare_add, swap}); }
+  PlacementFlush placement_flush() const { return std::bit_cast<PlacementFlush>(std::array{compare_add, swap}); }
   /// Are compare_add and swap in use, in place of imm_or_key?
   bool has_operands() const { return is_atomic() || is_placement(); }
   /// XRC: the peer's shared receive queue. It shares the storage of what the operation does not have: immediate data or

@@ -13,10 +13,10 @@ WcStatus validate_placement(const Qp& qp, const SendSlot& slot, const queues::Se
   const bool bare = wqe.num_sge == 0 && !slot.has(SendFlag::inline_data);
   if (!bare || qp.max_rd_atomic == 0) return WcStatus::local_qp_operation_error;
   if (slot.opcode == WrOpcode::atomic_write) return WcStatus::success;
-  const SendSlot::Flush flush = slot.flush();
+  const SendSlot::PlacementFlush flush = slot.placement_flush();
   if (flush.length > kMaxMessage) return WcStatus::local_length_error;
-  const bool defined = flush.scope <= UINT8_MAX && is_flush_target(PlacementFlags::from_bits(flush.placement),
-                                                                   static_cast<FlushScope>(flush.scope));
+  const bool defined = flush.scope <= UINT8_MAX && is_placement_flush_target(PlacementFlags::from_bits(flush.placement),
+                                                                             static_cast<FlushScope>(flush.scope));
   return defined ? WcStatus::success : WcStatus::local_qp_operation_error;
 }
 

@@ -47,7 +47,7 @@ constexpr Checked kNext{};
 }
 
 // The rights that a FLUSH needs of the queue pair and of the region.
-AccessFlags flush_access(const wire::Feth& feth) {
+AccessFlags placement_flush_access(const wire::Feth& feth) {
   const auto placement = PlacementFlags::from_bits(feth.placement);
   AccessFlags needed;
   if (placement.has(Placement::global)) needed |= Access::flush_global;
@@ -60,7 +60,7 @@ bool permitted(const Qp& qp, const wire::Packet& packet) {
   if (op.has_any(Op::write | Op::atomic_write)) return qp.access.has(Access::remote_write);
   if (op.has(Op::read)) return qp.access.has(Access::remote_read);
   if (op.has(Op::atomic)) return qp.access.has(Access::remote_atomic);
-  if (op.has(Op::flush)) return qp.access.has_all(flush_access(packet.feth));
+  if (op.has(Op::placement_flush)) return qp.access.has_all(placement_flush_access(packet.feth));
   return true;
 }
 
@@ -238,13 +238,13 @@ Checked execute_atomic_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
 
 // Annex A19. Processors see each other's stores, so a fence is all that global visibility takes. Persistence never gets
 // here: no region offers it.
-Checked execute_flush(Context& ctx, Qp& qp, const wire::Packet& packet) {
+Checked execute_placement_flush(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const wire::Reth& reth = packet.reth;
   const Psn psn = packet.bth.psn;
   const auto scope = static_cast<FlushScope>(packet.feth.selectivity);
-  const bool defined = is_flush_target(PlacementFlags::from_bits(packet.feth.placement), scope);
+  const bool defined = is_placement_flush_target(PlacementFlags::from_bits(packet.feth.placement), scope);
   if (!defined || reth.length > kMaxMessage) return reject(qp, psn, NakCode::invalid_request);
-  const AccessFlags needed = flush_access(packet.feth);
+  const AccessFlags needed = placement_flush_access(packet.feth);
   const memory::AccessResult opened = scope == FlushScope::region
                                           ? ctx.regions.check_key(reth.rkey, qp.pd, needed, qp.qpn)
                                           : translate(ctx, qp, reth.rkey, reth.va, reth.length, needed).result;
@@ -268,7 +268,7 @@ Checked execute_flush(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (op.has(Op::write)) return execute_write(ctx, qp, packet);
   if (op.has(Op::read)) return execute_read(ctx, qp, packet);
   if (op.has(Op::atomic)) return execute_atomic(ctx, qp, packet);
-  return op.has(Op::flush) ? execute_flush(ctx, qp, packet) : execute_atomic_write(ctx, qp, packet);
+  return op.has(Op::placement_flush) ? execute_placement_flush(ctx, qp, packet) : execute_atomic_write(ctx, qp, packet);
 }
 
 // XRC: the shared receive queue that the request names lends its receives and its protection domain.

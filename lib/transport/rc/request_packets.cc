@@ -102,10 +102,10 @@ void emit_placement(Context& ctx, Qp& qp, const SendSlot& slot) {
                    before + wire::Reth::kBytes, flags);
     return;
   }
-  const SendSlot::Flush flush = slot.flush();
+  const SendSlot::PlacementFlush flush = slot.placement_flush();
   wire::Feth{static_cast<uint8_t>(flush.placement), static_cast<uint8_t>(flush.scope)}.store(headers);
   wire::Reth{slot.remote_addr, slot.rkey, flush.length}.store(headers + wire::Feth::kBytes);
-  finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, Opcode::rc_flush), slot.first_psn,
+  finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, Opcode::rc_placement_flush), slot.first_psn,
                  before + wire::Feth::kBytes + wire::Reth::kBytes, flags);
 }
 

@@ -21,7 +21,8 @@ Turn turn_of(const Qp& qp, Psn psn) {
 
 // Is the request answered with a packet of its own, a READ response or an atomic ACK?
 bool is_answered(const wire::Packet& packet) {
-  return packet.op().flags.has_any(wire::Op::read | wire::Op::atomic | wire::Op::flush | wire::Op::atomic_write);
+  return packet.op().flags.has_any(wire::Op::read | wire::Op::atomic | wire::Op::placement_flush |
+                                   wire::Op::atomic_write);
 }
 
 // --- Duplicates: nothing is executed twice (9.7.5.1.2) ------------------------------------------------------------
@@ -65,7 +66,7 @@ Outcome replay_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
   }
   if (atomic) return replay(qp, *resource, 0, 1);
   // FLUSH and ATOMIC WRITE are not run again: other requests may have written the same bytes since.
-  if (packet.op().flags.has_any(wire::Op::flush | wire::Op::atomic_write)) {
+  if (packet.op().flags.has_any(wire::Op::placement_flush | wire::Op::atomic_write)) {
     if (resource->length == 0) return replay(qp, *resource, 0, 1);
     ctx.count_drop(wire::Drop::resources_gone);
     return {};

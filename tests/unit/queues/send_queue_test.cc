@@ -65,9 +65,9 @@ TEST_F(SendQueueTest, WritesWhatAFlushIsAbout) {
   ASSERT_EQ(queue_.put({.opcode = WrOpcode::flush, .remote_addr = 0x10, .rkey = 9, .flush = target}), 0);
   ASSERT_EQ(queue_.put({.opcode = WrOpcode::atomic_write, .remote_addr = 0x18, .rkey = 9, .swap = 5}), 0);
   queue_.commit();
-  EXPECT_EQ(wqe(0).flush.length, 77u);
-  EXPECT_EQ(wqe(0).flush.placement, 3u);
-  EXPECT_EQ(wqe(0).flush.scope, 1u);
+  EXPECT_EQ(wqe(0).placement_flush.length, 77u);
+  EXPECT_EQ(wqe(0).placement_flush.placement, 3u);
+  EXPECT_EQ(wqe(0).placement_flush.scope, 1u);
   EXPECT_EQ(wqe(1).atomic.swap, 5u);
   EXPECT_EQ(wqe(1).num_sge, 0);
 }

@@ -52,8 +52,8 @@ TEST(Opcode, FlagsSayWhichSideHandlesIt) {
   EXPECT_FALSE(info(Opcode::rc_ack).flags.has(Op::request));
   EXPECT_TRUE(info(Opcode::rc_write_only_imm).flags.has(Op::takes_recv));
   EXPECT_FALSE(info(Opcode::rc_write_only).flags.has(Op::takes_recv));
-  EXPECT_TRUE(info(Opcode::rc_flush).flags.has_all(Op::request | Op::feth | Op::reth));
-  EXPECT_FALSE(info(Opcode::rc_flush).flags.has(Op::payload));
+  EXPECT_TRUE(info(Opcode::rc_placement_flush).flags.has_all(Op::request | Op::feth | Op::reth));
+  EXPECT_FALSE(info(Opcode::rc_placement_flush).flags.has(Op::payload));
   EXPECT_TRUE(info(Opcode::rc_atomic_write).flags.has_all(Op::request | Op::payload | Op::reth));
   EXPECT_FALSE(info(Opcode::rc_atomic_write).flags.has_any(Op::write | Op::atomic)) << "neither may be taken for it";
 }

@@ -28,7 +28,7 @@ TEST(Text, LinesReadAsPeopleExpect) {
             "len=14544639 imm=0x5eedc0de payload=11");
   EXPECT_EQ(text(Opcode::rc_ack),
             "RC ACK qp=0x123456 psn=16702650 pkey=0x8001 se ack_req syndrome=ack credits=17 msn=11259375");
-  EXPECT_EQ(text(Opcode::rc_flush),
+  EXPECT_EQ(text(Opcode::rc_placement_flush),
             "RC FLUSH qp=0x123456 psn=16702650 pkey=0x8001 se ack_req plt=0x9 sel=3 feth_rsv=0x2345678 "
             "va=0x1122334455667788 rkey=0x99aabbcc len=14544639");
   EXPECT_EQ(text(as(Transport::xrc, Opcode::rc_send_only_imm)),
