@@ -54,7 +54,7 @@ std::vector<message::EngineRow> StackAccess::engines(const Stack& stack) {
   for (const auto& worker : stack.impl_->workers()) {
     const WorkerLoad& load = worker->load();
     transport::Traffic traffic;
-    for (const auto& queue : worker->queues()) traffic += queue->engine().traffic();
+    for (const auto& queue : worker->queues()) traffic += queue->engine().traffic().sum();
     uint64_t waiting_frames = 0, port_frames = 0;
     for (const auto& queue : worker->queues()) {
       waiting_frames += queue->waiting_frames();

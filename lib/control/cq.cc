@@ -98,7 +98,7 @@ Result<void> Cq::moderate(uint16_t count, uint16_t period_us) {
   moderated_ = true;
   for (uint32_t engine = 0; engine < rings(); ++engine) {
     const auto work = [&](transport::Engine& on) {
-      on.moderate(writer(engine), count, std::chrono::microseconds(period_us));
+      writer(engine).moderate(on.held_events(), count, std::chrono::microseconds(period_us));
     };
     if (auto ran = device.runner().run(engine, work); !ran) return ran;
   }
@@ -107,7 +107,7 @@ Result<void> Cq::moderate(uint16_t count, uint16_t period_us) {
 
 bool Cq::is_forgotten() {
   for (uint32_t engine = 0; moderated_ && engine < rings(); ++engine) {
-    const auto work = [&](transport::Engine& on) { on.forget(writer(engine)); };
+    const auto work = [&](transport::Engine& on) { writer(engine).forget(on.held_events()); };
     if (!session_->device()->runner().run(engine, work)) return false;
   }
   return true;

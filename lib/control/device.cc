@@ -105,7 +105,7 @@ void Device::report_link(bool up) {
 void Device::report_gone() { events_.broadcast({AsyncEventType::device_fatal, 1}); }
 
 bool Device::redirect(const transport::NextHop& next_hop) {
-  return runner_.try_post([next_hop](transport::Engine& engine) { engine.redirect(next_hop); },
+  return runner_.try_post([next_hop](transport::Engine& engine) { engine.routes().redirect(next_hop); },
                           [&] { objects_.address_handles().table().redirect(next_hop); });
 }
 
@@ -190,7 +190,7 @@ std::vector<std::pair<std::string, uint64_t>> Device::counters() const {
       {"guesses", &EngineCounters::guesses},
   };
   transport::Traffic traffic;
-  for (uint32_t i = 0; i < runner_.count(); ++i) traffic += runner_.engine(i).traffic();
+  for (uint32_t i = 0; i < runner_.count(); ++i) traffic += runner_.engine(i).traffic().sum();
   std::vector<std::pair<std::string, uint64_t>> sums{{"rx_packets", traffic.rx_packets},
                                                      {"rx_bytes", traffic.rx_bytes},
                                                      {"tx_packets", traffic.tx_packets},

@@ -60,8 +60,8 @@ Result<void> DeviceSession::attach() {
                        owner = owner_](transport::Engine& engine) {
       has_room = engine.attach_doorbells(reader, id, owner);
       if (!has_room) return;
-      client.number = engine.client_of(id);
-      client.before = engine.traffic_of(client.number);
+      client.number = engine.owners().client_of(id);
+      client.before = engine.traffic().of(client.number);
     };
     auto ran = device_->runner().run(index, work);
     if (ran && !has_room) {
@@ -98,7 +98,7 @@ transport::Traffic DeviceSession::traffic() const {
   transport::Traffic sum;
   for (uint32_t index = 0; index < engine_clients_.size(); ++index) {
     const auto& [number, before] = engine_clients_[index];
-    sum += device_->runner().engine(index).traffic_of(number);
+    sum += device_->runner().engine(index).traffic().of(number);
     sum -= before;
   }
   return sum;

@@ -65,10 +65,10 @@ Result<std::shared_ptr<Flow>> Flow::create(Table table, const FlowRule& rule, co
   bool room = true;
   const auto added = qp.on_every_engine([&](transport::Engine& engine) {
     entry.counts = {counts, &counts[engine.config().index]};
-    room = engine.add_flow(entry) && room;
+    room = engine.flows().add(entry) && room;
   });
   if (added && room) return std::shared_ptr<Flow>(new Flow(std::move(table), entry.id, counts), &Flow::destroy);
-  const auto removed = qp.on_every_engine([&](transport::Engine& engine) { engine.remove_flow(entry.id); });
+  const auto removed = qp.on_every_engine([&](transport::Engine& engine) { engine.flows().remove(entry.id); });
   if (!added) return std::unexpected(added.error());
   if (!removed) return std::unexpected(removed.error());
   return fail(ENOMEM, fmt::format("cannot create receive rule: {} has {} of them, which is the limit; destroy some",
@@ -88,7 +88,7 @@ void Flow::destroy(Flow* flow) {
   {
     const std::shared_ptr<Device> device = flow->table_[0]->session()->device();
     const auto lock = device->runner().lock();
-    if (!flow->table_[0]->on_every_engine([flow](transport::Engine& engine) { engine.remove_flow(flow->id_); })) {
+    if (!flow->table_[0]->on_every_engine([flow](transport::Engine& engine) { engine.flows().remove(flow->id_); })) {
       // An engine that still has the rule may deliver to the queue pair. Both stay until the engines have stopped.
       device->objects().defer([flow] { destroy(flow); });
       return;

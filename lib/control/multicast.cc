@@ -22,13 +22,14 @@ Result<void> ControlQp::attach_multicast(const Gid& group) {
   if (auto alive = device().check_alive(); !alive) return alive;
   if (std::ranges::find(groups_, group) != groups_.end()) return {};
   bool room = true;
-  const auto joined = on_every_engine([&](transport::Engine& engine) { room = engine.join(group, qpn()) && room; });
+  const auto joined =
+      on_every_engine([&](transport::Engine& engine) { room = engine.groups().join(group, qpn()) && room; });
   if (joined && room) {
     groups_.push_back(group);
     use_group(group);
     return {};
   }
-  const auto left = on_every_engine([&](transport::Engine& engine) { engine.leave(group, qpn()); });
+  const auto left = on_every_engine([&](transport::Engine& engine) { engine.groups().leave(group, qpn()); });
   if (!joined) return named(joined.error());
   if (!left) return named(left.error());
   return named(
@@ -44,7 +45,7 @@ Result<void> ControlQp::detach_multicast(const Gid& group) {
   if (at == groups_.end()) return named({EINVAL, "the queue pair is not attached to that multicast group"});
   groups_.erase(at);
   unuse_group(group);
-  const auto left = on_every_engine([&](transport::Engine& engine) { engine.leave(group, qpn()); });
+  const auto left = on_every_engine([&](transport::Engine& engine) { engine.groups().leave(group, qpn()); });
   if (!left) return named(left.error());
   return {};
 }
@@ -54,7 +55,7 @@ void ControlQp::leave_groups() {
   for (const Gid& group : groups_) unuse_group(group);
   groups_.clear();
   // An engine that does not reply keeps the QPN in its groups, but finds no queue pair with that number.
-  (void)on_every_engine([&](transport::Engine& engine) { engine.leave_all(qpn()); });
+  (void)on_every_engine([&](transport::Engine& engine) { engine.groups().leave_all(qpn()); });
 }
 
 void ControlQp::use_group(const Gid& group) {

@@ -46,7 +46,7 @@ class Program {
     to_group.dgid = kGroup;
     handles_[0] = endpoint_.make_ah(make_route(endpoint_.options(), endpoint_.options()), true);
     handles_[1] = endpoint_.make_ah(to_group);
-    endpoint_.engine().join(kGroup, 6);
+    endpoint_.engine().groups().join(kGroup, 6);
     for (std::size_t i = 0; i < kQps; ++i) {
       TestQp::Options options;
       options.qpn = static_cast<uint32_t>(2 + i);

@@ -151,8 +151,9 @@ void Runner::do_modify(const ScriptLine& line) {
 
 void Runner::do_join(const ScriptLine& line) {
   Words(line, symbols_).done();
-  if (line.command == "leave") return endpoint_->engine().leave(group(), qp_->qpn());
-  if (!endpoint_->engine().join(group(), qp_->qpn())) throw ScriptError{line.number, "the engine has no room for it"};
+  if (line.command == "leave") return endpoint_->engine().groups().leave(group(), qp_->qpn());
+  if (!endpoint_->engine().groups().join(group(), qp_->qpn()))
+    throw ScriptError{line.number, "the engine has no room for it"};
 }
 
 void Runner::do_deregister(const ScriptLine& line) {

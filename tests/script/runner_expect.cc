@@ -178,7 +178,7 @@ void Runner::do_srq(const ScriptLine& line) {
 void Runner::do_counter(const ScriptLine& line) {
   Words words(line, symbols_);
   const transport::EngineCounters& c = endpoint_->engine().counters();
-  const transport::Traffic traffic = endpoint_->engine().traffic();
+  const transport::Traffic traffic = endpoint_->engine().traffic().sum();
   std::map<std::string, uint64_t> values{
       {"acks_sent", c.acks_sent.get()},
       {"naks_sent", c.naks_sent.get()},

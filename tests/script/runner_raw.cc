@@ -50,7 +50,7 @@ void Runner::do_rule(const ScriptLine& line) {
                              .pattern = *pattern};
   if (table.qpns.size() > 1) entry.table = std::make_shared<transport::IndirectionTable>(table);
   rules_[name] = entry.id;
-  if (!endpoint_->engine().add_flow(entry)) words.error("the engine has no room for it");
+  if (!endpoint_->engine().flows().add(entry)) words.error("the engine has no room for it");
 }
 
 void Runner::do_drop_rule(const ScriptLine& line) {
@@ -58,7 +58,7 @@ void Runner::do_drop_rule(const ScriptLine& line) {
   const auto rule = rules_.find(words.bare());
   words.done();
   if (rule == rules_.end()) words.error("write: drop_rule NAME of a rule");
-  endpoint_->engine().remove_flow(rule->second);
+  endpoint_->engine().flows().remove(rule->second);
 }
 
 void Runner::post_frame(const ScriptLine& line) {

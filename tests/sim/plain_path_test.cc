@@ -51,7 +51,7 @@ std::string first_difference(const Seen& a, const Seen& b) {
 // Counters that frames do not show: drops by reason, completions, guesses' causes.
 std::vector<uint64_t> counters_of(const transport::Engine& engine) {
   const transport::EngineCounters& counters = engine.counters();
-  const transport::Traffic traffic = engine.traffic();
+  const transport::Traffic traffic = engine.traffic().sum();
   std::vector<uint64_t> all{traffic.rx_packets,
                             traffic.rx_bytes,
                             traffic.tx_packets,

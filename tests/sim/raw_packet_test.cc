@@ -102,7 +102,7 @@ class RawTraffic {
                                      .tag = rule.tag,
                                      .pattern = wire::make_pattern(rule).value(),
                                      .counts = receiver.counts};
-    require(to_.engine().add_flow(entry), "the engine takes no rule");
+    require(to_.engine().flows().add(entry), "the engine takes no rule");
     refill(receiver);
   }
 

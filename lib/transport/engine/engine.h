@@ -4,29 +4,36 @@
 //   poll():       doorbells -> timers -> flushes -> run queue -> bursts to the sink -> control tasks
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 #include <vector>
 
 #include "base/guess_table.h"
+#include "base/spsc_ring.h"
 #include "memory/region_table.h"
 #include "queues/doorbell.h"
+#include "transport/core/context.h"
 #include "transport/core/engine_config.h"
 #include "transport/core/engine_counters.h"
 #include "transport/core/seam.h"
 #include "transport/datagram/address_handles.h"
 #include "transport/datagram/flow_table.h"
+#include "transport/datagram/multicast.h"
+#include "transport/engine/dispatcher.h"
+#include "transport/engine/doorbells.h"
 #include "transport/engine/owners.h"
+#include "transport/engine/qp_table.h"
+#include "transport/engine/routes.h"
 #include "transport/engine/task.h"
 #include "transport/engine/traffic.h"
+#include "transport/qp/held_events.h"
 #include "transport/qp/qp.h"
 #include "transport/qp/status.h"
+#include "transport/qp/xrc.h"
 
 namespace uroce::transport {
-
-struct EngineLoop;
 
 /// Two engines share no cache line that either writes.
 class alignas(64) Engine {
@@ -35,7 +42,6 @@ class alignas(64) Engine {
   /// `handles` no datagram is sent.
   Engine(const EngineConfig& config, memory::RegionTable& regions, EngineEvents& events,
          const AddressHandleTable* handles = nullptr);
-  ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -51,7 +57,7 @@ class alignas(64) Engine {
   /// chooses the engines by flows(); RoCE packets come to on_frames() besides. Sniffers get what the port sends, too.
   void on_raw_frames(std::span<const RxFrame> frames, Nanos now, FrameTakers takers = FrameTakers::all);
   /// The receive rules of the device. They change in tasks alone.
-  const FlowTable& flows() const;
+  const FlowTable& flows() const { return flows_; }
   /// Runs doorbells, timers, senders and then tasks; at most a few bursts go to `sink`. True when anything was done.
   bool poll(FrameSink& sink, Nanos now);
   /// When poll() must next be called though no frame and no doorbell comes; kNever without timers, and a time
@@ -60,11 +66,11 @@ class alignas(64) Engine {
   /// True when doorbells, tasks or senders have work now. Changes nothing; for the step before sleeping.
   bool has_work() const;
   /// Queue pairs that may have something to send.
-  std::size_t waiting_qps() const;
+  std::size_t waiting_qps() const { return dispatcher_.run_queue().waiting(); }
   /// Frames in the reorder buffers of all QPs.
-  uint32_t parked_frames() const;
+  uint32_t parked_frames() const { return ctx_.frames.used(); }
   /// Shows posters whether this engine must be woken (see DoorbellPoster::ring).
-  void set_sleeping(bool sleeping);
+  void set_sleeping(bool sleeping) { doorbells_.set_sleeping(sleeping); }
   /// Runs `work` as poll() would run a task, after the tasks that wait.
   void run(const std::function<void(Engine&)>& work, Nanos now);
 
@@ -74,19 +80,18 @@ class alignas(64) Engine {
   /// The engine serves owners in turn (fair_queue.h).
   bool attach_doorbells(queues::DoorbellReader reader, uint32_t id, const Owner& owner = {});
   /// Another ring of the client of ring `id`, which is attached. It has the same number, and goes with the first.
-  void add_doorbells(queues::DoorbellReader reader, uint32_t id);
+  void add_doorbells(queues::DoorbellReader reader, uint32_t id) { doorbells_.add(reader, id); }
   void detach_doorbells(uint32_t id);
-  /// The number of the client of ring `id`, for traffic_of(). It is another's once the ring and the client's QPs are
-  /// gone.
-  uint16_t client_of(uint32_t id) const;
   /// The position at which another engine's reader of ring `id`, the first of its client, continues (DoorbellReader).
-  uint32_t doorbell_position(uint32_t id) const;
+  uint32_t doorbell_position(uint32_t id) const { return doorbells_.position(id); }
+  /// The number of a ring's client, for traffic(), is another's once the ring and the client's QPs are gone.
+  const Owners& owners() const { return owners_; }
   /// Makes a QP findable; its QPN's low bits must be this engine's index. Not owned. False: slot taken or out of range.
   bool attach(Qp& qp);
   /// Afterwards no list, timer or table refers to the QP.
   void detach(Qp& qp);
   /// Makes an XRC shared receive queue known by its number to the QPs of its domain. Not owned.
-  void attach_srq(Srq& srq);
+  void attach_srq(Srq& srq) { xrc_srqs_.add(srq); }
   /// Afterwards no QP refers to it. A message that fills one of its receives ends there; its next packet gets a NAK.
   void detach_srq(Srq& srq);
   /// Writes the QP's state (qp/snapshot.h) and detaches it. It sends nothing more and takes nothing more from its
@@ -102,47 +107,109 @@ class alignas(64) Engine {
   void modify(Qp& qp, const QpAttr& attr, QpAttrMask mask, const wire::Route* route, bool loopback);
   /// Current attributes as ibv_query_qp reports them.
   QpAttr query(const Qp& qp) const;
-  /// See CqWriter::moderate(). forget() comes before the writer goes.
-  void moderate(CqWriter& writer, uint32_t count, Nanos period);
-  void forget(const CqWriter& writer);
+  /// For CqWriter::moderate().
+  HeldEvents& held_events() { return held_events_; }
   /// The peers that guessed numbers of this engine, at most GuessTable::kPeers; when, by the engine's clock.
   std::vector<PeerGuesses> guesses() const;
   /// The state of the QP's congestion control and loss recovery.
   QpTransportStatus status(const Qp& qp) const;
-  /// Some neighbours have new Ethernet addresses. Updates the routes of QPs whose next hop is one of them, from the
-  /// next packet on.
-  void redirect(const NextHop& next_hop);
+  /// Of all QPs, to be redirected when neighbours have new Ethernet addresses.
+  Routes& routes() { return routes_; }
   /// The port's addresses from now on. Connected QPs keep the one in their route.
-  void set_gids(std::vector<Gid> gids);
+  void set_gids(std::vector<Gid> gids) { gids_ = std::move(gids); }
   /// FrameSink::mark_payload() and references_payload_before() of the sink that poll() had last.
   uint64_t mark_sink_payload() const;
   bool sink_references_payload_before(uint64_t mark) const;
-  /// QP `qpn`, of any engine, joins `group`. Call this on all engines of the device. False: there are too many members.
-  bool join(const Gid& group, uint32_t qpn);
-  void leave(const Gid& group, uint32_t qpn);
-  void leave_all(uint32_t qpn);
-  /// A rule for a raw packet QP of any engine. Call this on all engines of the device. False: there are too many rules.
-  bool add_flow(const FlowEntry& entry);
-  void remove_flow(uint64_t id);
+  /// The members of multicast groups, and the rules for raw packet QPs, of any engine. A change is made on all engines
+  /// of the device.
+  MulticastGroups& groups() { return groups_; }
+  FlowTable& flows() { return flows_; }
 
   // --- One control thread -----------------------------------------------------------------------------------
 
   /// Queues `task` for the engine's thread. False: 1024 tasks wait already.
-  bool submit(TaskPtr task);
+  bool submit(TaskPtr task) { return tasks_.push(task); }
 
   // --- Any thread ---------------------------------------------------------------------------------------------
 
   const EngineConfig& config() const { return config_; }
   const EngineCounters& counters() const { return counters_; }
-  /// The packets of all clients, and those for nobody.
-  Traffic traffic() const;
-  /// The packets of the client of that number, and of those that had the number before it.
-  Traffic traffic_of(uint16_t client) const;
+  /// The packets of all clients, and those for nobody, by the clients' numbers.
+  const TrafficCounters& traffic() const { return traffic_; }
 
  private:
+  static constexpr std::size_t kMaxTasks = 1024;
+  static constexpr std::size_t kParseBurst = 32;
+
+  std::span<const std::byte> payload_of(const TxFrame& frame);
+  struct Receiver {
+    Qp* qp = nullptr;    ///< nullptr: there is none
+    bool plain = false;  ///< the packet is plain (wire/plain_packet.h), and `qp` is there
+  };
+  /// `bytes`: of all frames.
+  void parse_burst(std::span<const RxFrame> frames, std::size_t bytes);
+  /// Counts packets of several clients.
+  void count_received(std::span<const RxFrame> frames, std::size_t packets);
+  /// The next frames of the local burst, after `packets` with `bytes`, are another client's.
+  void change_receiver(uint16_t client, uint64_t packets, uint64_t bytes);
+  /// The next frames of the burst being built are another client's.
+  void change_sender(uint16_t client);
+  /// Of the burst so far.
+  uint64_t bytes_sent(std::span<const TxFrame> burst) const;
+  /// The QPs of the first `packets` parsed ones, which came in `frames`. Counts them and their `bytes`.
+  void find_receivers(std::span<const RxFrame> frames, std::size_t packets, uint64_t bytes);
+  void dispatch_plain(const wire::Packet& packet, Qp& qp);
+  void dispatch(const wire::Packet& packet, Qp* qp);
+  void deliver_to_group(const wire::Packet& packet);
+  void deliver_raw(const FlowEntry& rule, uint32_t qpn, std::span<const std::byte> frame);
+  bool take_doorbells();
+  void take_rung();
+  void advance_timers(Nanos now);
+  bool flush();
+  bool send_bursts(FrameSink& sink);
+  /// Ends when the burst is full or `left` (work.h) is used up. Returns what is left.
+  uint32_t build_burst(uint32_t left);
+  void send_burst(FrameSink& sink);
+  Outcome transmit(Qp& qp);
+  /// Charges the QP's client for work that took no turn. Nobody counts while one client has the engine to itself.
+  void owe(uint16_t client, uint32_t work) {
+    if (owners_.shared()) [[unlikely]]
+      dispatcher_.run_queue().owe(client, work);
+  }
+  bool run_tasks();
+  /// False: the QP is not this engine's.
+  bool remove(Qp& qp);
+
   EngineConfig config_;
   EngineCounters counters_;
-  std::unique_ptr<EngineLoop> loop_;
+  MulticastGroups groups_;
+  XrcSrqTable xrc_srqs_;
+  FlowTable flows_;
+  Context ctx_;
+  std::vector<Gid> gids_;  // of the port, now
+  Dispatcher dispatcher_;
+  QpTable table_;
+  Routes routes_;
+  Owners owners_;
+  TrafficCounters traffic_;
+  Doorbells doorbells_;
+  SpscRing<TaskPtr> tasks_;
+  HeldEvents held_events_;
+  FrameSink* last_sink_ = nullptr;
+
+  /// A doorbell that has been taken and not handled yet.
+  struct Rung {
+    uint32_t qpn;
+    const Doorbells::Ring* ring;
+    Qp* qp;
+  };
+  std::array<Rung, 64> rung_{};
+  std::size_t rung_used_ = 0;
+  BurstShares sent_{traffic_};
+  BurstShares received_locally_{traffic_};
+  std::vector<wire::Packet> parsed_;
+  std::array<std::byte, mtu_bytes(Mtu::mtu4096)> gathered_{};  ///< payload of one local frame
+  std::vector<Receiver> found_;
 };
 static_assert(sizeof(Engine) % 64 == 0);
 

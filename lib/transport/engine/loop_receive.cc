@@ -6,7 +6,8 @@
 #include "transport/datagram/raw_packet.h"
 #include "transport/datagram/ud.h"
 #include "transport/engine/admission.h"
-#include "transport/engine/loop.h"
+#include "transport/engine/engine.h"
+#include "transport/engine/prefetch.h"
 #include "transport/engine/receive.h"
 #include "wire/plain_packet.h"
 
@@ -28,8 +29,8 @@ uint64_t bytes_of(const wire::Packet& packet) {
 
 }  // namespace
 
-void EngineLoop::on_frames(std::span<const RxFrame> frames, Nanos now) {
-  ctx.now = now;
+void Engine::on_frames(std::span<const RxFrame> frames, Nanos now) {
+  ctx_.now = now;
   while (!frames.empty()) {
     const std::size_t most = std::min(frames.size(), kParseBurst);
     std::size_t n = 0;
@@ -43,16 +44,16 @@ void EngineLoop::on_frames(std::span<const RxFrame> frames, Nanos now) {
 }
 
 // Inlined into its callers: the registers of a call would be saved for every packet.
-inline void EngineLoop::dispatch_plain(const wire::Packet& packet, Qp& qp) {
+inline void Engine::dispatch_plain(const wire::Packet& packet, Qp& qp) {
   owe(qp.tx.owner, work::kReceived + static_cast<uint32_t>(packet.payload.size()));
-  dispatcher.apply(qp, handle_plain_packet(ctx, qp, packet));
+  dispatcher_.apply(qp, handle_plain_packet(ctx_, qp, packet));
 }
 
 // Parses the whole burst first, so that the QPs' cache lines arrive while the rest is parsed.
-void EngineLoop::parse_burst(std::span<const RxFrame> frames, std::size_t bytes) {
-  const auto icrc = ctx.config.check_icrc ? wire::Icrc::check : wire::Icrc::skip;
+void Engine::parse_burst(std::span<const RxFrame> frames, std::size_t bytes) {
+  const auto icrc = ctx_.config.check_icrc ? wire::Icrc::check : wire::Icrc::skip;
   // Read once: the compiler cannot know that the packets written do not change them.
-  const bool plain_path = ctx.config.plain_path;
+  const bool plain_path = ctx_.config.plain_path;
   wire::Packet* const packets = parsed_.data();
   Receiver* const receivers = found_.data();
   std::size_t good = 0;
@@ -67,15 +68,15 @@ void EngineLoop::parse_burst(std::span<const RxFrame> frames, std::size_t bytes)
     if (!plain) {
       const wire::Drop reason = wire::parse(frame.bytes, how, packet);
       if (reason != wire::Drop::none) {
-        ctx.count_drop(reason);
-        traffic[Owners::kOwnProcess].received(1, frame.bytes.size());
+        ctx_.count_drop(reason);
+        traffic_[Owners::kOwnProcess].received(1, frame.bytes.size());
         bytes -= frame.bytes.size();
         continue;
       }
     }
     if (packet.bth.dest_qpn != qpn) {
       qpn = packet.bth.dest_qpn;
-      table.prefetch(qpn);
+      table_.prefetch(qpn);
     }
     receivers[good].plain = plain;
     ++good;
@@ -92,7 +93,7 @@ void EngineLoop::parse_burst(std::span<const RxFrame> frames, std::size_t bytes)
 }
 
 // The packets of one QP often come together.
-inline void EngineLoop::find_receivers(std::span<const RxFrame> frames, std::size_t packets, uint64_t bytes) {
+inline void Engine::find_receivers(std::span<const RxFrame> frames, std::size_t packets, uint64_t bytes) {
   uint32_t qpn = 0;  // no QP's
   Qp* qp = nullptr;
   uint16_t client = Owners::kOwnProcess;
@@ -100,7 +101,7 @@ inline void EngineLoop::find_receivers(std::span<const RxFrame> frames, std::siz
     const wire::Packet& packet = parsed_[i];
     if (packet.bth.dest_qpn != qpn) {
       qpn = packet.bth.dest_qpn;
-      qp = table.find(qpn);
+      qp = table_.find(qpn);
       if (qp != nullptr) prefetch_handling(*qp, packet);
       if (owner_of(qp) != client) [[unlikely]]
         client = i == 0 ? owner_of(qp) : kSeveral;
@@ -108,21 +109,21 @@ inline void EngineLoop::find_receivers(std::span<const RxFrame> frames, std::siz
     found_[i].qp = qp;
     if (qp == nullptr) found_[i].plain = false;
   }
-  client == kSeveral ? count_received(frames, packets) : traffic[client].received(packets, bytes);
+  client == kSeveral ? count_received(frames, packets) : traffic_[client].received(packets, bytes);
 }
 
-void EngineLoop::count_received(std::span<const RxFrame> frames, std::size_t packets) {
+void Engine::count_received(std::span<const RxFrame> frames, std::size_t packets) {
   const RxFrame* frame = frames.data();
   for (std::size_t i = 0; i < packets; ++i, ++frame) {
     while (frame->bytes.data() != parsed_[i].frame) ++frame;  // dropped
-    traffic[owner_of(found_[i].qp)].received(1, frame->bytes.size());
+    traffic_[owner_of(found_[i].qp)].received(1, frame->bytes.size());
   }
 }
 
 // One by one: what they touch is in the cache, because this thread has just built them.
-void EngineLoop::on_local_frames(std::span<const TxFrame> frames, Nanos now) {
-  ctx.now = now;
-  const bool plain_path = ctx.config.plain_path;
+void Engine::on_local_frames(std::span<const TxFrame> frames, Nanos now) {
+  ctx_.now = now;
+  const bool plain_path = ctx_.config.plain_path;
   wire::Packet& packet = parsed_.front();
   uint64_t bytes = 0;
   for (const TxFrame& frame : frames) {
@@ -134,7 +135,7 @@ void EngineLoop::on_local_frames(std::span<const TxFrame> frames, Nanos now) {
         change_receiver(client, static_cast<uint64_t>(&frame - frames.data()), before);
     };
     if (plain_path && wire::parse_plain_apart(frame.header, frame.header_length, payload, packet)) {
-      Qp* qp = table.find(packet.bth.dest_qpn);
+      Qp* qp = table_.find(packet.bth.dest_qpn);
       if (qp != nullptr && takes_plain(*qp, packet)) {
         belongs_to(qp->tx.owner);
         dispatch_plain(packet, *qp);
@@ -143,22 +144,22 @@ void EngineLoop::on_local_frames(std::span<const TxFrame> frames, Nanos now) {
         dispatch(packet, qp);
       }
     } else if (const auto other = wire::parse_apart(frame.header, frame.header_length, payload)) {
-      Qp* qp = table.find(other->bth.dest_qpn);
+      Qp* qp = table_.find(other->bth.dest_qpn);
       belongs_to(owner_of(qp));
       dispatch(*other, qp);
     } else {
       belongs_to(Owners::kOwnProcess);
-      ctx.count_drop(other.error());
+      ctx_.count_drop(other.error());
     }
   }
   received_locally_.finish<&ClientTraffic::received>(frames.size(), bytes);
 }
 
-void EngineLoop::change_receiver(uint16_t client, uint64_t packets, uint64_t bytes) {
+void Engine::change_receiver(uint16_t client, uint64_t packets, uint64_t bytes) {
   received_locally_.change<&ClientTraffic::received>(client, packets, bytes);
 }
 
-std::span<const std::byte> EngineLoop::payload_of(const TxFrame& frame) {
+std::span<const std::byte> Engine::payload_of(const TxFrame& frame) {
   if (frame.payload_spans == 0) return {};
   if (frame.payload_spans == 1) return {frame.payload->data, frame.payload_length};
   std::byte* at = gathered_.data();
@@ -169,51 +170,51 @@ std::span<const std::byte> EngineLoop::payload_of(const TxFrame& frame) {
   return {gathered_.data(), frame.payload_length};
 }
 
-void EngineLoop::dispatch(const wire::Packet& packet, Qp* qp) {
-  const wire::Drop reason = admit(ctx, gids, packet, qp);
+void Engine::dispatch(const wire::Packet& packet, Qp* qp) {
+  const wire::Drop reason = admit(ctx_, gids_, packet, qp);
   if (reason == wire::Drop::none) {
     owe(qp->tx.owner, work::kReceived + static_cast<uint32_t>(packet.payload.size()));
-    return dispatcher.apply(*qp, handle_packet(ctx, *qp, packet));
+    return dispatcher_.apply(*qp, handle_packet(ctx_, *qp, packet));
   }
   if (qp == nullptr && packet.bth.dest_qpn == kMulticastQpn) return deliver_to_group(packet);
-  ctx.count_drop(reason);
-  if (const auto guess = guess_of(reason)) count_guess(ctx, packet, *guess);
+  ctx_.count_drop(reason);
+  if (const auto guess = guess_of(reason)) count_guess(ctx_, packet, *guess);
 }
 
 // 10.5: each QP in the group gets the packet as if it were for this QP alone. All engines get the packet; when there
 // are no members, engine 0 counts the drop.
-void EngineLoop::deliver_to_group(const wire::Packet& packet) {
-  if (!vlan_matches(ctx, packet)) return ctx.count_drop(wire::Drop::vlan_mismatch);
-  const auto members = groups.members(packet.destination());
-  if (members.empty() && ctx.config.index == 0) ctx.count_drop(wire::Drop::qp_unknown);
+void Engine::deliver_to_group(const wire::Packet& packet) {
+  if (!vlan_matches(ctx_, packet)) return ctx_.count_drop(wire::Drop::vlan_mismatch);
+  const auto members = groups_.members(packet.destination());
+  if (members.empty() && ctx_.config.index == 0) ctx_.count_drop(wire::Drop::qp_unknown);
   for (const MulticastGroups::Member& member : members) {
-    Qp* qp = table.find(member.qpn);
+    Qp* qp = table_.find(member.qpn);
     if (qp == nullptr) continue;  // another engine's
-    if (const wire::Drop reason = admit(ctx, gids, packet, qp, true); reason != wire::Drop::none) {
-      ctx.count_drop(reason);
+    if (const wire::Drop reason = admit(ctx_, gids_, packet, qp, true); reason != wire::Drop::none) {
+      ctx_.count_drop(reason);
     } else {
       owe(qp->tx.owner, work::kReceived + static_cast<uint32_t>(packet.payload.size()));
-      traffic[qp->tx.owner].received_in_group(bytes_of(packet));
-      dispatcher.apply(*qp, on_datagram(ctx, *qp, packet));
+      traffic_[qp->tx.owner].received_in_group(bytes_of(packet));
+      dispatcher_.apply(*qp, on_datagram(ctx_, *qp, packet));
     }
   }
 }
 
-void EngineLoop::on_raw_frames(std::span<const RxFrame> frames, Nanos now, FrameTakers takers) {
-  ctx.now = now;
+void Engine::on_raw_frames(std::span<const RxFrame> frames, Nanos now, FrameTakers takers) {
+  ctx_.now = now;
   for (const RxFrame& frame : frames) {
-    flows.distribute(frame.bytes, takers,
-                     [&](const FlowEntry& rule, uint32_t qpn) { deliver_raw(rule, qpn, frame.bytes); });
+    flows_.distribute(frame.bytes, takers,
+                      [&](const FlowEntry& rule, uint32_t qpn) { deliver_raw(rule, qpn, frame.bytes); });
   }
 }
 
 // Another engine's QP gets the frame there.
-void EngineLoop::deliver_raw(const FlowEntry& rule, uint32_t qpn, std::span<const std::byte> frame) {
-  Qp* qp = table.find(qpn);
+void Engine::deliver_raw(const FlowEntry& rule, uint32_t qpn, std::span<const std::byte> frame) {
+  Qp* qp = table_.find(qpn);
   if (qp == nullptr || qp->type != QpType::raw_packet) return;
   if (rule.counts) rule.counts->add(frame.size());
   owe(qp->tx.owner, work::kReceived + static_cast<uint32_t>(frame.size()));
-  dispatcher.apply(*qp, on_raw_frame(ctx, *qp, frame, rule.tag));
+  dispatcher_.apply(*qp, on_raw_frame(ctx_, *qp, frame, rule.tag));
 }
 
 }  // namespace uroce::transport

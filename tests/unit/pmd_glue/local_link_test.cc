@@ -70,10 +70,10 @@ TEST(LocalLink, ShowsWholeFramesToWhomeverLooks) {
   for (const bool at_sender : {true, false}) {
     TwoNodes t(1, 1, Frames::local);
     Node& watched = at_sender ? t.a : t.b;
-    ASSERT_TRUE(watched.engines[0]->add_flow(sniffer(0x42)));
+    ASSERT_TRUE(watched.engines[0]->flows().add(sniffer(0x42)));
     send(*t.a.queues[0], 0x40);
     EXPECT_EQ(t.b.unknown_qps(0), 0u) << "it waits in a buffer";
-    watched.engines[0]->remove_flow(0x42);
+    watched.engines[0]->flows().remove(0x42);
     send(*t.a.queues[0], 0x40);
     EXPECT_EQ(t.b.unknown_qps(0), 0u) << "no frame overtakes another";
     const auto sent = receive_all(*t.pair.b);

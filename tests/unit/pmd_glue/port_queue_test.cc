@@ -55,7 +55,7 @@ TEST(PortQueue, HandsFramesToTheEngineOfTheirQpn) {
 
 TEST(PortQueue, HandsAMulticastFrameToEveryEngine) {
   TwoNodes t(4, 1);
-  const auto received = [&](uint32_t engine) { return t.b.engines[engine]->traffic().rx_packets; };
+  const auto received = [&](uint32_t engine) { return t.b.engines[engine]->traffic().sum().rx_packets; };
   for (int i = 0; i < 4; ++i) t.round();
   const auto in_use = [&] {
     return rte_mempool_in_use_count(t.pair.a->pool()) + rte_mempool_in_use_count(t.pair.b->pool());
@@ -107,15 +107,15 @@ TEST(PortQueue, GivesForeignFramesToTheEngineOfTheirRule) {
   const unsigned settled = in_use();
   EXPECT_EQ(t.b.counter(0, "port_foreign"), 1u);
   EXPECT_EQ(t.b.counter(0, "port_steered"), 1u) << "RoCE";
-  for (auto& engine : t.b.engines) ASSERT_TRUE(engine->add_flow(rule_for(0x43, FlowType::all_default)));
+  for (auto& engine : t.b.engines) ASSERT_TRUE(engine->flows().add(rule_for(0x43, FlowType::all_default)));
   send_all();
   EXPECT_EQ(t.b.counter(0, "port_foreign"), 1u) << "the rule takes it";
   EXPECT_EQ(t.b.counter(0, "port_steered"), 3u);
-  for (auto& engine : t.b.engines) ASSERT_TRUE(engine->add_flow(rule_for(0x41, FlowType::sniffer)));
+  for (auto& engine : t.b.engines) ASSERT_TRUE(engine->flows().add(rule_for(0x41, FlowType::sniffer)));
   send_all();
   EXPECT_EQ(t.b.counter(0, "port_steered"), 7u) << "the sniffer's copies of both besides";
   for (uint32_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(t.b.engines[i]->traffic().rx_packets, i == 2 ? 3u : 0u)
+    EXPECT_EQ(t.b.engines[i]->traffic().sum().rx_packets, i == 2 ? 3u : 0u)
         << "engine " << i << " takes no copy for a packet of its own";
   }
   EXPECT_EQ(in_use(), settled) << "every reference is given back";
@@ -126,14 +126,14 @@ TEST(PortQueue, CopiesWhatItSendsForSniffersOfAnyEngine) {
   const std::vector<std::byte> frame(60);
   ASSERT_TRUE(t.a.queues[0]->sink().send_raw(frame));
   EXPECT_TRUE(t.a.handovers.handover->empty(3));
-  for (auto& engine : t.a.engines) ASSERT_TRUE(engine->add_flow(rule_for(0x43, FlowType::sniffer)));
+  for (auto& engine : t.a.engines) ASSERT_TRUE(engine->flows().add(rule_for(0x43, FlowType::sniffer)));
   ASSERT_TRUE(t.a.queues[0]->sink().send_raw(frame));
   send(*t.a.queues[0], 0x42);
   for (const uint32_t engine : {0u, 1u, 2u}) EXPECT_TRUE(t.a.handovers.handover->empty(engine));
   EXPECT_FALSE(t.a.handovers.handover->empty(3));
   for (int i = 0; i < 4; ++i) t.round();
   EXPECT_TRUE(t.a.handovers.handover->empty(3));
-  EXPECT_EQ(t.a.engines[3]->traffic().rx_packets, 0u) << "a copy is not a packet of its own";
+  EXPECT_EQ(t.a.engines[3]->traffic().sum().rx_packets, 0u) << "a copy is not a packet of its own";
 }
 
 TEST(PortQueue, JoinsSegmentsAndDropsWhatIsTooLong) {

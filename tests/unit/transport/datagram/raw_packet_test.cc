@@ -82,7 +82,7 @@ class RawPacket : public TwoHosts {
 };
 
 TEST_F(RawPacket, AFrameArrivesAsItWasPosted) {
-  ASSERT_TRUE(right_.engine().add_flow(entry(0x22)));
+  ASSERT_TRUE(right_.engine().flows().add(entry(0x22)));
   write_header(host(2).mac, 0x88b5);
   const Sge pieces[] = {source_->sge(0, 10), source_->sge(10, 200), source_->sge(210, 0), source_->sge(210, 1304)};
   ASSERT_TRUE(sender_->post_send({.wr_id = 7, .flags = SendFlag::signaled, .sges = pieces}));
@@ -96,7 +96,7 @@ TEST_F(RawPacket, AFrameArrivesAsItWasPosted) {
   EXPECT_EQ(cqe->byte_len, 1514u);
   EXPECT_EQ(cqe->flags, 0u);
   EXPECT_EQ(std::memcmp(far_inbox_->bytes().data(), source_->bytes().data(), 1514), 0);
-  EXPECT_EQ(left_.engine().traffic().tx_bytes, 1514u);
+  EXPECT_EQ(left_.engine().traffic().sum().tx_bytes, 1514u);
   EXPECT_EQ(counters().raw_sent.get(), 1u);
   EXPECT_EQ(right_.engine().counters().raw_received.get(), 1u);
 }
@@ -155,15 +155,15 @@ TEST_F(RawPacket, AForeignKeySendsNothing) {
 }
 
 TEST_F(RawPacket, AFrameToThisDeviceStaysHere) {
-  ASSERT_TRUE(left_.engine().add_flow(entry(0x12)));
-  ASSERT_TRUE(right_.engine().add_flow(entry(0x22)));
+  ASSERT_TRUE(left_.engine().flows().add(entry(0x12)));
+  ASSERT_TRUE(right_.engine().flows().add(entry(0x22)));
   write_header(host(1).mac, 0x88b5);
   send(60);
   expect_send(WcStatus::success);
   EXPECT_EQ(looped_, 1u);
   EXPECT_EQ(crossed_, 0u);
   EXPECT_TRUE(near_cq_->poll());
-  left_.engine().remove_flow(0x12);
+  left_.engine().flows().remove(0x12);
   send(60);
   expect_send(WcStatus::success);
   EXPECT_FALSE(near_cq_->poll());
@@ -171,12 +171,12 @@ TEST_F(RawPacket, AFrameToThisDeviceStaysHere) {
 }
 
 TEST_F(RawPacket, AFrameToAGroupReachesTheWireAndThisDevice) {
-  ASSERT_TRUE(right_.engine().add_flow(entry(0x22)));
+  ASSERT_TRUE(right_.engine().flows().add(entry(0x22)));
   write_header(kGroupMac, 0x88b5);
   send(60);
   EXPECT_EQ(crossed_, 1u);
   EXPECT_EQ(looped_, 0u) << "nobody here wants it";
-  ASSERT_TRUE(left_.engine().add_flow(entry(0x12)));
+  ASSERT_TRUE(left_.engine().flows().add(entry(0x12)));
   send(60);
   EXPECT_EQ(crossed_, 2u);
   EXPECT_EQ(looped_, 1u);
@@ -187,12 +187,12 @@ TEST_F(RawPacket, AFrameToAGroupReachesTheWireAndThisDevice) {
 }
 
 TEST_F(RawPacket, RulesSeeNoFrameOfTheStack) {
-  ASSERT_TRUE(right_.engine().add_flow(entry(0x22)));
+  ASSERT_TRUE(right_.engine().flows().add(entry(0x22)));
   write_header({{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}}, 0x0806);
   send(60);
   EXPECT_EQ(crossed_, 1u);
   EXPECT_FALSE(far_cq_->poll()) << "ARP";
-  ASSERT_TRUE(right_.engine().add_flow(entry(0x22, FlowType::sniffer)));
+  ASSERT_TRUE(right_.engine().flows().add(entry(0x22, FlowType::sniffer)));
   send(60);
   EXPECT_TRUE(far_cq_->poll());
   write_header(host(2).mac, 0x88b5);
@@ -202,7 +202,7 @@ TEST_F(RawPacket, RulesSeeNoFrameOfTheStack) {
 }
 
 TEST_F(RawPacket, WithoutAReceiveOrRoomAFrameIsDropped) {
-  ASSERT_TRUE(right_.engine().add_flow(entry(0x22)));
+  ASSERT_TRUE(right_.engine().flows().add(entry(0x22)));
   write_header(host(2).mac, 0x88b5);
   for (int i = 0; i < 5; ++i) send(60);
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(far_cq_->poll());
@@ -224,12 +224,12 @@ TEST_F(RawPacket, OnlyRawPacketQueuePairsInTheRightStateReceive) {
   datagrams.connect({}, {});
   const Sge in = far_inbox_->sge(0, 2048);
   ASSERT_TRUE(datagrams.post_recv({.sges = {&in, 1}}));
-  ASSERT_TRUE(right_.engine().add_flow(entry(0x23)));
+  ASSERT_TRUE(right_.engine().flows().add(entry(0x23)));
   write_header(host(2).mac, 0x88b5);
   send(60);
   EXPECT_FALSE(rc_cq->poll());
-  right_.engine().remove_flow(0x23);
-  ASSERT_TRUE(right_.engine().add_flow(entry(0x22)));
+  right_.engine().flows().remove(0x23);
+  ASSERT_TRUE(right_.engine().flows().add(entry(0x22)));
   far_->set_state(QpState::error);
   settle_raw();
   while (far_cq_->poll()) {

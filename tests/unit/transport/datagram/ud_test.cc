@@ -60,7 +60,7 @@ TEST_F(Ud, AGroupHearsOfEverySenderAndEachMemberHasItsReceive) {
     const Sge in = inbox.sge(0, 256);
     for (uint64_t n = 0; n < 2; ++n) ASSERT_TRUE(qps[i]->post_recv({.wr_id = n, .sges = {&in, 1}}));
   }
-  for (uint32_t i = 0; i < 3; ++i) ASSERT_TRUE(homes[i]->engine().join(kGroup, 0x10 + i));
+  for (uint32_t i = 0; i < 3; ++i) ASSERT_TRUE(homes[i]->engine().groups().join(kGroup, 0x10 + i));
   wire::Route route = left_.route_to(right_);
   route.dgid = kGroup;
   const uint32_t ah = left_.make_ah(route);
@@ -72,8 +72,8 @@ TEST_F(Ud, AGroupHearsOfEverySenderAndEachMemberHasItsReceive) {
   settle();
   for (uint32_t i = 0; i < 4; ++i) EXPECT_EQ(cqs[i]->poll().has_value(), i < 3) << "QP " << i;
   // A QP that has gone, or left, hears no more; its other groups do not matter.
-  left_.engine().leave(kGroup, 0x10);
-  left_.engine().leave_all(0x11);
+  left_.engine().groups().leave(kGroup, 0x10);
+  left_.engine().groups().leave_all(0x11);
   ASSERT_TRUE(qps[0]->post_send(request));
   settle();
   EXPECT_EQ(looped_, 1u) << "nobody at home listens any more";
@@ -92,7 +92,7 @@ TEST_F(Ud, AMemberWithoutAReceiveDoesNotHoldUpTheOthers) {
   TestQp& second = make_qp(right_, 0x21, QpType::ud, second_cq);
   for (TestQp* qp : {&first, &second}) {
     qp->connect({}, {});
-    right_.engine().join(kGroup, qp->qpn());
+    right_.engine().groups().join(kGroup, qp->qpn());
   }
   auto& inbox = right_.make_region(256, kWriteAccess);
   const Sge in = inbox.sge(0, 256);

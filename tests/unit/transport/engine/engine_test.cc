@@ -86,9 +86,9 @@ TEST_F(PairWithoutLongWindows, AQueuePairSendsAFewPacketsAtATime) {
     write.remote_addr = target_->va() + 5;
     write.rkey = target_->key();
     ASSERT_TRUE(left_qp_->post_send(write));
-    const uint64_t before = left_.engine().traffic().tx_packets;
+    const uint64_t before = left_.engine().traffic().sum().tx_packets;
     left_.run(now_);
-    EXPECT_EQ(left_.engine().traffic().tx_packets - before, 16u);
+    EXPECT_EQ(left_.engine().traffic().sum().tx_packets - before, 16u);
     settle();
     EXPECT_TRUE(std::ranges::equal(source_->bytes().subspan(3, 300'001), target_->bytes().subspan(5, 300'001)));
     EXPECT_GT(left_.engine().counters().windows_refused.get(), 0u);

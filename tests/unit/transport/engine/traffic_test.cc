@@ -37,7 +37,7 @@ class TrafficTest : public ::testing::Test {
     return left_.sink().take();
   }
   static Traffic of(TestEndpoint& endpoint, uint32_t client) {
-    return endpoint.engine().traffic_of(endpoint.engine().client_of(client));
+    return endpoint.engine().traffic().of(endpoint.engine().owners().client_of(client));
   }
   void take_locally() {
     left_.sink().set_local([this](std::span<const TxFrame> frames) {
@@ -70,9 +70,9 @@ class TrafficTest : public ::testing::Test {
     const Traffic other{.tx_packets = 9, .tx_bytes = 9 * packet(1000)};
     EXPECT_EQ(of(left_, one_), one);
     EXPECT_EQ(of(left_, other_), other);
-    EXPECT_EQ(left_.engine().traffic().tx_bytes, one.tx_bytes + other.tx_bytes);
-    EXPECT_EQ(right_.engine().traffic().rx_bytes, one.tx_bytes + other.tx_bytes) << "with those for nobody";
-    EXPECT_EQ(right_.engine().traffic_of(Owners::kOwnProcess).rx_packets, 3u);
+    EXPECT_EQ(left_.engine().traffic().sum().tx_bytes, one.tx_bytes + other.tx_bytes);
+    EXPECT_EQ(right_.engine().traffic().sum().rx_bytes, one.tx_bytes + other.tx_bytes) << "with those for nobody";
+    EXPECT_EQ(right_.engine().traffic().of(Owners::kOwnProcess).rx_packets, 3u);
   }
 
   TestEndpoint left_, right_{{.gid = Gid::from_ipv4(0x0a000002)}};
@@ -106,7 +106,7 @@ TEST_F(TrafficTest, DatagramsToAGroupCountWholeForEachMember) {
   TestQp& sender = left_.make_qp({.qpn = next_qpn_++, .type = QpType::ud, .client = one_});
   TestQp& member = right_.make_qp({.qpn = kPeers, .type = QpType::ud, .client = a_});
   for (TestQp* qp : {&sender, &member}) qp->connect({}, {});
-  ASSERT_TRUE(right_.engine().join(group, member.qpn()));
+  ASSERT_TRUE(right_.engine().groups().join(group, member.qpn()));
   wire::Route route = left_.route_to(right_);
   route.dgid = group;
   const uint32_t ah = left_.make_ah(route);
@@ -134,9 +134,9 @@ TEST_F(TrafficTest, BrokenFramesAreNobodys) {
   std::vector<RxFrame> frames;
   for (const auto& frame : sent) frames.push_back({.bytes = frame.bytes});
   right_.inject(frames, kNow);
-  EXPECT_EQ(right_.engine().traffic_of(Owners::kOwnProcess).rx_packets, 1u);
+  EXPECT_EQ(right_.engine().traffic().of(Owners::kOwnProcess).rx_packets, 1u);
   EXPECT_EQ(of(right_, a_).rx_packets + of(right_, b_).rx_packets, 3u);
-  EXPECT_EQ(right_.engine().traffic().rx_bytes, left_.engine().traffic().tx_bytes);
+  EXPECT_EQ(right_.engine().traffic().sum().rx_bytes, left_.engine().traffic().sum().tx_bytes);
 }
 
 TEST(BurstShares, ABurstOfSeveralClients) {

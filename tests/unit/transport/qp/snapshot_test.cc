@@ -265,7 +265,7 @@ const Case kCases[] = {
        route.dgid = Gid::from_ipv4(0xe0000107);
        hosts.ah_ = hosts.left_.make_ah(route);
        hosts.remote_qpn_ = kMulticastQpn;
-       ASSERT_TRUE(hosts.left_.engine().join(route.dgid, 0x11));
+       ASSERT_TRUE(hosts.left_.engine().groups().join(route.dgid, 0x11));
        hosts.post(WrOpcode::send, 100);
        hosts.left_.sink().set_room(1);
        hosts.left_.engine().poll(hosts.left_.sink(), hosts.now_);
@@ -520,7 +520,7 @@ TEST(Migration, RoutesFollowTheirNextHop) {
   hosts.connect();
   hosts.left_.move_to_new_engine(hosts.now_);
   const EthAddr mac{{2, 0, 0, 0, 0, 9}};
-  hosts.left_.engine().redirect([&](const Gid&) { return std::optional(mac); });
+  hosts.left_.engine().routes().redirect([&](const Gid&) { return std::optional(mac); });
   hosts.post(WrOpcode::rdma_write, 10);
   hosts.left_.run(hosts.now_);
   const auto sent = hosts.left_.sink().take();
