@@ -71,9 +71,8 @@ void ClientState::forward_events() {
 }
 
 WaitAccount::Verdict ClientState::settle_waits() {
-  using enum WaitAccount::Verdict;
   const Nanos waited(waits->nanoseconds.exchange(0, std::memory_order_relaxed));
-  if (waited == Nanos(0)) return allowed;
+  if (waited == Nanos(0)) return WaitAccount::Verdict::allowed;
   const auto verdict = user->note_wait(waited);
   const std::string what = fmt::format(
       "user {}: client {} ({}, process {}) removed pages of a file of {} bytes while an engine used them; the engine "
@@ -82,17 +81,10 @@ WaitAccount::Verdict ClientState::settle_waits() {
       peer.uid, id, peer.command, peer.pid, waits->file.load(std::memory_order_relaxed),
       std::chrono::ceil<std::chrono::milliseconds>(waited).count());
   // A user has few of the others: it is refused memory that makes engines wait.
-  if (verdict == allowed) {
+  if (verdict == WaitAccount::Verdict::allowed) {
     server.log_of_client(peer.uid, Severity::warning, what);
-  } else if (verdict == cut_process) {
-    server.log_always(Severity::warning,
-                      what +
-                          "; the process is disconnected, and the user may register no such memory for a "
-                          "while (limits.punch_penalty)");
   } else {
-    server.log_always(Severity::warning, what +
-                                             " although it is refused such memory; all its clients that have some are "
-                                             "disconnected");
+    server.log_always(Severity::warning, what + std::string(WaitAccount::consequence(verdict)));
   }
   return verdict;
 }

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include <sys/mman.h>
 
 #include <fmt/format.h>
+
+#include "service/wait_account.h"
 
 namespace uroce::service {
 namespace {
@@ -36,12 +39,7 @@ std::unexpected<Error> dmabuf_error(bool writable) {
 /// Errors: EACCES.
 Result<void> check_rules(const MemoryFile& file, const MappingRules& rules) {
   if (!file.punchable) return {};
-  if (rules.steady) {
-    return fail(
-        EACCES,
-        "cannot register memory in pages of 4 KiB: engines have waited for memory that this user punched, so it "
-        "may register only huge pages, or memfds with F_SEAL_WRITE, for a while (limits.punch_penalty)");
-  }
+  if (rules.steady) return fail(EACCES, std::string(WaitAccount::kRefusal));
   if (rules.guard && !file.guardable && FaultWatch::can_guard()) {
     return fail(EACCES,
                 "cannot register memory of a file that is open only for reading: others wait while its owner removes "

@@ -135,15 +135,13 @@ void Server::Impl::log_what_was_left_out() {
 
 // Engines may be waiting for more of the same memory already, so first of all take it away.
 void Server::Impl::settle_waits() const {
-  using Verdict = WaitAccount::Verdict;
   const auto clients_now = all();
   for (const auto& guilty : clients_now) {
-    const Verdict verdict = guilty->settle_waits();
-    if (verdict == Verdict::allowed) continue;
+    const WaitAccount::Verdict verdict = guilty->settle_waits();
+    if (verdict == WaitAccount::Verdict::allowed) continue;
     for (const auto& client : clients_now) {
       if (client->uid() != guilty->uid() || client->privileged()) continue;
-      const bool whole_user = verdict == Verdict::cut_user;
-      if (whole_user || client->peer().pid == guilty->peer().pid) client->cut_off();
+      if (WaitAccount::disconnects(verdict, client->peer().pid == guilty->peer().pid)) client->cut_off();
     }
   }
 }

@@ -79,7 +79,8 @@ bool User::may_register_files() const {
 bool User::must_be_steady() const {
   if (privileged_) return false;
   const std::scoped_lock lock(users_.mutex_);
-  return users_.settings_.punch_penalty != 0 && users_.waits_.refused(uid_, std::chrono::steady_clock::now());
+  return users_.waits_.refused(uid_, std::chrono::steady_clock::now(),
+                               std::chrono::seconds(users_.settings_.punch_penalty));
 }
 
 WaitAccount::Verdict User::note_wait(Nanos waited) {

@@ -18,9 +18,22 @@ WaitAccount::Verdict WaitAccount::note(uint32_t uid, Nanos waited, Time now, std
   return again ? Verdict::cut_user : Verdict::cut_process;
 }
 
-bool WaitAccount::refused(uint32_t uid, Time now) const {
+bool WaitAccount::refused(uint32_t uid, Time now, std::chrono::seconds penalty) const {
+  if (penalty <= std::chrono::seconds(0)) return false;
   const auto user = users_.find(uid);
   return user != users_.end() && user->second.refused_until > now;
+}
+
+std::string_view WaitAccount::consequence(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::allowed: return "";
+    case Verdict::cut_process:
+      return "; the process is disconnected, and the user may register no such memory for a while "
+             "(limits.punch_penalty)";
+    case Verdict::cut_user:
+      return " although it is refused such memory; all its clients that have some are disconnected";
+  }
+  return "";
 }
 
 }  // namespace uroce::service

@@ -1,9 +1,11 @@
-// How long engines have waited for the memory of each user, and what follows from it.
+// The penalty for punching holes in registered memory (limits.punch_penalty): how long engines have waited for the
+// memory of each user, what follows from it, and what users and operators are told.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <string_view>
 
 #include "base/time.h"
 
@@ -21,7 +23,19 @@ class WaitAccount {
 
   /// An engine has waited for `waited` for the memory of user `uid`. A penalty of 0 allows everything.
   Verdict note(uint32_t uid, Nanos waited, Time now, std::chrono::seconds penalty);
-  bool refused(uint32_t uid, Time now) const;
+  /// May the user register only memory that makes no engine wait? Not without a penalty.
+  bool refused(uint32_t uid, Time now, std::chrono::seconds penalty) const;
+
+  /// Does the verdict disconnect a client of that user, which is not privileged?
+  static constexpr bool disconnects(Verdict verdict, bool same_process) {
+    return verdict == Verdict::cut_user || (verdict == Verdict::cut_process && same_process);
+  }
+  /// The rest of a log line about a wait.
+  static std::string_view consequence(Verdict verdict);
+  /// The answer to a user that is refused.
+  static constexpr std::string_view kRefusal =
+      "cannot register memory in pages of 4 KiB: engines have waited for memory that this user punched, so it may "
+      "register only huge pages, or memfds with F_SEAL_WRITE, for a while (limits.punch_penalty)";
 
  private:
   struct Entry {

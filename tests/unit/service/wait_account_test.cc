@@ -16,11 +16,11 @@ TEST(WaitAccount, AllowsLittle) {
   WaitAccount account;
   const WaitAccount::Time now{};
   EXPECT_EQ(account.note(kFirst, WaitAccount::kAllowance, now, kPenalty), Verdict::allowed);
-  EXPECT_FALSE(account.refused(kFirst, now));
+  EXPECT_FALSE(account.refused(kFirst, now, kPenalty));
   // Not again within the time, in however small parts.
   EXPECT_EQ(account.note(kFirst, Nanos(1), now + kPenalty / 2, kPenalty), Verdict::cut_process);
-  EXPECT_TRUE(account.refused(kFirst, now + kPenalty / 2));
-  EXPECT_FALSE(account.refused(kSecond, now + kPenalty / 2));
+  EXPECT_TRUE(account.refused(kFirst, now + kPenalty / 2, kPenalty));
+  EXPECT_FALSE(account.refused(kSecond, now + kPenalty / 2, kPenalty));
 }
 
 TEST(WaitAccount, ForgetsAfterTheTime) {
@@ -39,15 +39,15 @@ TEST(WaitAccount, TakesAllFromAUserThatGoesOn) {
   EXPECT_EQ(account.note(kFirst, Nanos(1), now + milliseconds(1), kPenalty), Verdict::cut_user);
   EXPECT_EQ(account.note(kSecond, seconds(1), now + milliseconds(1), kPenalty), Verdict::cut_process);
   const auto end = now + milliseconds(1) + kPenalty;
-  EXPECT_TRUE(account.refused(kFirst, end - Nanos(1)));
-  EXPECT_FALSE(account.refused(kFirst, end));
+  EXPECT_TRUE(account.refused(kFirst, end - Nanos(1), kPenalty));
+  EXPECT_FALSE(account.refused(kFirst, end, kPenalty));
   EXPECT_EQ(account.note(kFirst, seconds(1), end, kPenalty), Verdict::cut_process) << "it begins anew";
 }
 
 TEST(WaitAccount, DoesNothingWithoutAPenalty) {
   WaitAccount account;
   EXPECT_EQ(account.note(kFirst, seconds(100), {}, seconds(0)), Verdict::allowed);
-  EXPECT_FALSE(account.refused(kFirst, {}));
+  EXPECT_FALSE(account.refused(kFirst, {}, seconds(0)));
 }
 
 }  // namespace
