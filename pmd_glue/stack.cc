@@ -131,14 +131,10 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   config.max_path_mtu = port.path_mtu();
   config.ethernet_mtu = port.max_frame() - kEtherOverhead;
   config.engines = engines();
-  config.max_qp = options.max_qp;
-  config.max_mr = options.max_mr;
-  config.retransmission = options.retransmission;
-  config.congestion = options.congestion;
-  if (config.congestion.dcqcn.line_rate_mbps == 0) config.congestion.dcqcn.line_rate_mbps = port.speed_mbps();
-  config.udp_source_ports = options.udp_source_ports;
+  config.settings = options.settings;
+  uint32_t& line_rate_mbps = config.settings.congestion.dcqcn.line_rate_mbps;
+  if (line_rate_mbps == 0) line_rate_mbps = port.speed_mbps();
   if (options.idle != IdlePolicy::busy) config.peer_delay = kSharedProcessor;
-  config.parking_frames = options.parking_frames;
   config.read_window_packets = port.receive_window_packets();
   config.seed = Secret::fresh();
   std::vector<Worker*> workers;

@@ -83,9 +83,9 @@ StackOptions options_of_port(const StackOptions& options, std::size_t index) {
   out.mtu = own.mtu.value_or(options.mtu);
   out.vlan = own.vlan.value_or(options.vlan);
   out.gateway = own.gateway.value_or(options.gateway);
-  out.retransmission = own.retransmission.value_or(options.retransmission);
-  out.congestion.algorithm = own.congestion_control.value_or(options.congestion.algorithm);
-  out.udp_source_ports = own.udp_source_ports.value_or(options.udp_source_ports);
+  out.settings.retransmission = own.retransmission.value_or(options.settings.retransmission);
+  out.settings.congestion.algorithm = own.congestion_control.value_or(options.settings.congestion.algorithm);
+  out.settings.udp_source_ports = own.udp_source_ports.value_or(options.settings.udp_source_ports);
   return out;
 }
 

@@ -128,7 +128,7 @@ std::optional<std::string> apply_rules(Options& o, const OptionMarks& marks, boo
   }
   if (auto problem = check_kind(o)) return problem;
   limit_depths(o);
-  o.stack.max_qp = std::max(o.stack.max_qp, o.qps);
+  o.stack.settings.max_qp = std::max(o.stack.settings.max_qp, o.qps);
   return check_lists(o);
 }
 

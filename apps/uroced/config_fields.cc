@@ -153,23 +153,23 @@ std::vector<Field<Config>> make_engine_fields() {
           "tx_mode", [](Config& c) -> TxMode& { return c.stack.tx_mode; }, all_of(glue::kTxModeNames)),
       {"icrc", false, read_icrc, [](const Config& c) { return toml_string(c.stack.icrc); }},
       count(
-          "max_qp", [](Config& c) -> uint32_t& { return c.stack.max_qp; }, 1, 1 << 18),
+          "max_qp", [](Config& c) -> uint32_t& { return c.stack.settings.max_qp; }, 1, 1 << 18),
       count(
-          "max_mr", [](Config& c) -> uint32_t& { return c.stack.max_mr; }, 1, 1 << 20),
+          "max_mr", [](Config& c) -> uint32_t& { return c.stack.settings.max_mr; }, 1, 1 << 20),
       count(
           "rx_descriptors", [](Config& c) -> uint32_t& { return c.stack.rx_descriptors; }, 64, 8192),
       count(
           "tx_descriptors", [](Config& c) -> uint32_t& { return c.stack.tx_descriptors; }, 64, 8192),
       choice<Retransmission, Config, Retransmission>(
-          "retransmission", [](Config& c) -> Retransmission& { return c.stack.retransmission; },
+          "retransmission", [](Config& c) -> Retransmission& { return c.stack.settings.retransmission; },
           all_of(transport::kRetransmissionNames)),
       choice<CongestionAlgorithm, Config, CongestionAlgorithm>(
-          "congestion_control", [](Config& c) -> CongestionAlgorithm& { return c.stack.congestion.algorithm; },
+          "congestion_control", [](Config& c) -> CongestionAlgorithm& { return c.stack.settings.congestion.algorithm; },
           all_of(transport::kCongestionNames)),
       count(
-          "udp_source_ports", [](Config& c) -> uint32_t& { return c.stack.udp_source_ports; }, 1, 64),
+          "udp_source_ports", [](Config& c) -> uint32_t& { return c.stack.settings.udp_source_ports; }, 1, 64),
       count(
-          "parking_frames", [](Config& c) -> uint32_t& { return c.stack.parking_frames; }, 0, 65535),
+          "parking_frames", [](Config& c) -> uint32_t& { return c.stack.settings.parking_frames; }, 0, 65535),
       real<Config>(
           "receive_loss", [](Config& c) -> double& { return c.stack.receive_loss; }, 0, 0.5),
       truth<Config>(
@@ -184,11 +184,12 @@ std::vector<Field<Config>> make_congestion_fields(std::string_view algorithm) {
     if (one.algorithm != algorithm) continue;
     if (one.whole != nullptr) {
       fields.push_back(number<Config, uint32_t>(
-          one.name, [get = one.whole](Config& c) -> uint32_t& { return get(c.stack.congestion); },
+          one.name, [get = one.whole](Config& c) -> uint32_t& { return get(c.stack.settings.congestion); },
           static_cast<int64_t>(one.least), static_cast<int64_t>(one.most), false));
     } else {
       fields.push_back(real<Config>(
-          one.name, [get = one.real](Config& c) -> double& { return get(c.stack.congestion); }, one.least, one.most));
+          one.name, [get = one.real](Config& c) -> double& { return get(c.stack.settings.congestion); }, one.least,
+          one.most));
     }
   }
   return fields;

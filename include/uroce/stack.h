@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <uroce/congestion.h>
+#include <uroce/engine_settings.h>
 #include <uroce/export.h>
 #include <uroce/verbs.h>
 
@@ -33,7 +34,8 @@ enum class IdlePolicy {
   sleep,  ///< polls for a while, then yields, then sleeps until a frame or a post wakes it
 };
 
-/// Settings of one port. A member that is set takes the place of the member of StackOptions with the same name.
+/// Settings of one port. A member that is set takes the place of the member of StackOptions or EngineSettings with the
+/// same name; congestion_control that of the algorithm.
 struct PortSettings {
   std::optional<int> mtu{};
   std::optional<int> vlan{};
@@ -70,14 +72,9 @@ struct StackOptions {
   /// How the CPU computes the ICRC of all frames of this process: "automatic" takes the fastest of those that it has
   /// ("avx512", "avx2", "pclmul", "pmull", "table"). The names of others are refused.
   std::string icrc = "automatic";
-  uint32_t max_qp = 16384;                                    ///< per device
-  uint32_t max_mr = 65536;                                    ///< per device
-  uint32_t rx_descriptors = 1024;                             ///< per queue
-  uint32_t tx_descriptors = 1024;                             ///< per queue
-  Retransmission retransmission = Retransmission::automatic;  ///< for RC queue pairs that do not choose
-  CongestionSettings congestion{};                            ///< algorithm for those, and parameters for all
-  uint32_t udp_source_ports = 1;   ///< UDP source ports over which an RC queue pair's packets are sprayed, 1..64
-  uint32_t parking_frames = 1024;  ///< most out-of-order frames kept, per engine and device, 0..65535
+  uint32_t rx_descriptors = 1024;  ///< per queue
+  uint32_t tx_descriptors = 1024;  ///< per queue
+  EngineSettings settings{};       ///< of every device and its engines
   /// Chance that a received RoCE frame is dropped, 0..0.5: shows how a program behaves on a network that loses frames.
   double receive_loss = 0;
   /// Builds and checks frames as for a wire even where they stay in this process: between queue pairs of one device,

@@ -5,6 +5,7 @@
 #include <uroce/cm_types.h>
 #include <uroce/daemon.h>
 #include <uroce/daemon_options.h>
+#include <uroce/engine_settings.h>
 #include <uroce/error.h>
 #include <uroce/export.h>
 #include <uroce/flags.h>

@@ -29,16 +29,16 @@ Result<void> check(const DeviceConfig& config) {
     return fail(EINVAL, fmt::format("{}: {} is {}; it must be {} to {}", config.name, what, value, min, max));
   };
   if (auto ok = in_range("the number of engines", config.engines, 1, kMaxEngines); !ok) return ok;
-  if (auto ok = in_range("max_qp", config.max_qp, 1, kMaxQpLimit); !ok) return ok;
-  if (auto ok = in_range("max_mr", config.max_mr, 1, kMaxMrLimit); !ok) return ok;
+  if (auto ok = in_range("max_qp", config.settings.max_qp, 1, kMaxQpLimit); !ok) return ok;
+  if (auto ok = in_range("max_mr", config.settings.max_mr, 1, kMaxMrLimit); !ok) return ok;
   if (auto ok = in_range("the VLAN id (0 for none)", static_cast<uint64_t>(config.vlan), 0, 4094); !ok) return ok;
-  if (auto ok = in_range("udp_source_ports", config.udp_source_ports, 1, kMaxSourcePorts); !ok) return ok;
-  if (auto ok = in_range("parking_frames", config.parking_frames, 0, kMaxParkingFrames); !ok) return ok;
-  if (!transport::is_known(transport::kRetransmissionNames, config.retransmission)) {
+  if (auto ok = in_range("udp_source_ports", config.settings.udp_source_ports, 1, kMaxSourcePorts); !ok) return ok;
+  if (auto ok = in_range("parking_frames", config.settings.parking_frames, 0, kMaxParkingFrames); !ok) return ok;
+  if (!transport::is_known(transport::kRetransmissionNames, config.settings.retransmission)) {
     return fail(EINVAL, fmt::format("{}: unknown retransmission; choose \"auto\", \"go-back-n\" or \"selective\"",
                                     config.name));
   }
-  if (auto ok = transport::check_congestion(config.congestion); !ok) {
+  if (auto ok = transport::check_congestion(config.settings.congestion); !ok) {
     return fail(EINVAL, fmt::format("{}: {}", config.name, ok.error().text));
   }
   return in_range("the number of GIDs", config.gids.size(), 0, 256);
@@ -57,10 +57,11 @@ Device::Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits)
       index_bits_(index_bits),
       gids_(std::move(config_.gids)),
       former_(gids_),
-      objects_(config_.name, {.max_qp = config_.max_qp, .max_mr = config_.max_mr}, config_.seed.derive("keys")),
+      objects_(config_.name, {.max_qp = config_.settings.max_qp, .max_mr = config_.settings.max_mr},
+               config_.seed.derive("keys")),
       events_(objects_.cqs()),
       runner_(host, config_.name, config_.engine_timeout) {
-  const uint32_t slots = std::bit_ceil(config_.max_qp);  // any engine may get all queue pairs
+  const uint32_t slots = std::bit_ceil(config_.settings.max_qp);  // any engine may get all queue pairs
   for (uint32_t index = 0; index < config_.engines; ++index) {
     transport::EngineConfig engine;
     engine.index = index;
@@ -70,12 +71,9 @@ Device::Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits)
     engine.ethernet_mtu = config_.ethernet_mtu;
     engine.mac = config_.mac;
     engine.vlan = static_cast<uint16_t>(config_.vlan);
-    engine.retransmission = config_.retransmission;
-    engine.congestion = config_.congestion;
+    engine.settings = config_.settings;
     engine.peer_delay = config_.peer_delay;
-    engine.parking_frames = config_.parking_frames;
     engine.read_window_packets = config_.read_window_packets;
-    engine.udp_source_ports = config_.udp_source_ports;
     engine.seed = config_.seed.derive("engine", index);
     engine.gids = gids_;
     runner_.add(std::make_unique<transport::Engine>(engine, objects_.keys().table(), events_,
@@ -125,12 +123,12 @@ DeviceInfo Device::info() const {
   info.link_up = !runner_.stopped() && runner_.host().link_up();
   if (!runner_.stopped()) info.sending = runner_.host().sending();
   info.engines = runner_.count();
-  info.max_qp = config_.max_qp;
+  info.max_qp = config_.settings.max_qp;
   info.max_qp_wr = kMaxQpWr;
   info.max_cq = kMaxCq;
   info.max_cqe = kMaxCqe;
-  info.max_mr = config_.max_mr;
-  info.max_mw = config_.max_mr;
+  info.max_mr = config_.settings.max_mr;
+  info.max_mw = config_.settings.max_mr;
   info.max_srq = kMaxSrq;
   info.max_ah = transport::AddressHandleTable::kCapacity;
   info.max_pd = kManyPds;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <uroce/engine_settings.h>
 #include <uroce/error.h>
 #include <uroce/types.h>
 #include <uroce/verbs/device.h>
@@ -39,13 +40,8 @@ struct DeviceConfig {
   Mtu max_path_mtu = Mtu::mtu1024;
   uint32_t ethernet_mtu = 1500;  ///< bytes behind the Ethernet header and tag of a frame
   uint32_t engines = 1;          ///< 1..64
-  uint32_t max_qp = 16384;
-  uint32_t max_mr = 65536;
-  Secret seed = 0;  ///< for keys, first QPNs, and other numbers that peers must not guess
-  Retransmission retransmission = Retransmission::automatic;  ///< of RC queue pairs that do not choose
-  CongestionSettings congestion{};                            ///< likewise; the parameters are for all
-  uint32_t udp_source_ports = 1;                              ///< see transport::EngineConfig
-  uint32_t parking_frames = 1024;                             ///< per engine
+  EngineSettings settings{};
+  Secret seed = 0;                          ///< for keys, first QPNs, and other numbers that peers must not guess
   uint32_t read_window_packets = 1u << 22;  ///< per queue pair, transport::EngineConfig::read_window_packets
   Nanos peer_delay{0};                      ///< see transport::EngineConfig
   std::chrono::nanoseconds engine_timeout = kEngineTimeout;

@@ -22,7 +22,7 @@ Result<std::shared_ptr<DeviceSession>> DeviceSession::open(std::shared_ptr<Devic
   if (!fd) return std::unexpected(fd.error());
   Device& opened = *device;
   ObjectRegistry& objects = opened.objects();
-  auto doorbells = SessionDoorbells::create(*allocator, opened.config().max_qp, opened.engines());
+  auto doorbells = SessionDoorbells::create(*allocator, opened.config().settings.max_qp, opened.engines());
   if (!doorbells) return std::unexpected(doorbells.error());
   const auto lock = opened.runner().lock();
   if (auto alive = opened.check_alive(); !alive) return std::unexpected(alive.error());

@@ -51,8 +51,8 @@ class Machine final : public control::DeviceHost {
     config.gids = {gid_of(number)};
     config.max_path_mtu = Mtu::mtu4096;
     config.ethernet_mtu = 9000;
-    config.max_qp = 64;
-    config.max_mr = 64;
+    config.settings.max_qp = 64;
+    config.settings.max_mr = 64;
     config.seed = number + 1u;
     device_ = good(control::Device::create(std::move(config), *this));
   }

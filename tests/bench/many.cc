@@ -74,8 +74,8 @@ double idle_bytes(const Settings& settings, uint32_t entries, uint8_t max_rd_ato
   test::EndpointOptions options;
   options.engine.max_qps = 4096;
   const bench::Traffic traffic = traffic_of(settings, 1);
-  options.engine.retransmission = traffic.retransmission;
-  options.engine.congestion.algorithm = traffic.congestion;
+  options.engine.settings.retransmission = traffic.retransmission;
+  options.engine.settings.congestion.algorithm = traffic.congestion;
   test::TestEndpoint endpoint(options);
   test::TestCq& cq = endpoint.make_cq();
   const QpCap cap{.max_send_wr = entries, .max_recv_wr = entries, .max_send_sge = 1, .max_recv_sge = 1};

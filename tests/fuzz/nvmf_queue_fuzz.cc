@@ -58,7 +58,7 @@ class Session {
  public:
   explicit Session(std::span<const uint8_t> bytes) : in_(bytes) {
     GTEST_FLAG_SET(throw_on_failure, true);  // of the world's own checks
-    for (int n = 0; n < 3; ++n) world_.add({.max_qp = 64, .max_mr = 64, .parking_frames = 16});
+    for (int n = 0; n < 3; ++n) world_.add({.settings = {.max_qp = 64, .max_mr = 64, .parking_frames = 16}});
     hosts_.reserve(2);
     for (std::size_t n = 0; n < 2; ++n) hosts_.emplace_back(world_.device(n));
     Context context(must(client::make_in_process_context(world_.device(2))));

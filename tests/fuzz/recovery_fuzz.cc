@@ -29,8 +29,8 @@ EndpointOptions options_of(uint8_t number, uint8_t how) {
   options.engine.check_icrc = false;
   options.engine.seed = number;
   options.engine.window_packets = (how & 2) != 0 ? 1024 : 32;
-  options.engine.parking_frames = (how & 4) != 0 ? 64 : 5;
-  options.engine.retransmission = (how & 8) != 0 ? Retransmission::selective : Retransmission::automatic;
+  options.engine.settings.parking_frames = (how & 4) != 0 ? 64 : 5;
+  options.engine.settings.retransmission = (how & 8) != 0 ? Retransmission::selective : Retransmission::automatic;
   return options;
 }
 

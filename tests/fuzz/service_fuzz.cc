@@ -55,7 +55,7 @@ class Session {
  public:
   explicit Session(std::span<const uint8_t> bytes) : in_(bytes) {
     GTEST_FLAG_SET(throw_on_failure, true);  // of the world's own checks
-    world_.add({.max_qp = 32, .max_mr = 64, .parking_frames = 16});
+    world_.add({.settings = {.max_qp = 32, .max_mr = 64, .parking_frames = 16}});
     view_.all = {world_.device(0)};
     for (uint32_t n = 0; n < programs_.size(); ++n) start(n);
     bystander();

@@ -173,15 +173,15 @@ void Runner::connect() {
   if (settings_.contains("congestion")) {
     const auto algorithm = enum_of(transport::kCongestionNames, settings_["congestion"]);
     if (!algorithm) throw ScriptError{0, fmt::format("congestion={} is none", settings_["congestion"])};
-    local.engine.congestion.algorithm = *algorithm;
+    local.engine.settings.congestion.algorithm = *algorithm;
   }
-  local.engine.congestion.dcqcn.line_rate_mbps = static_cast<uint32_t>(setting("line_rate", 100'000));
-  local.engine.congestion.dcqcn.cnp_interval_us = static_cast<uint32_t>(setting("cnp_interval", 50));
-  local.engine.parking_frames = static_cast<uint32_t>(setting("parking", 64));
+  local.engine.settings.congestion.dcqcn.line_rate_mbps = static_cast<uint32_t>(setting("line_rate", 100'000));
+  local.engine.settings.congestion.dcqcn.cnp_interval_us = static_cast<uint32_t>(setting("cnp_interval", 50));
+  local.engine.settings.parking_frames = static_cast<uint32_t>(setting("parking", 64));
   if (settings_.contains("retransmission")) {
     const auto how = enum_of(transport::kRetransmissionNames, settings_["retransmission"]);
     if (!how) throw ScriptError{0, "retransmission is auto, selective or go-back-n"};
-    local.engine.retransmission = *how;
+    local.engine.settings.retransmission = *how;
   }
   wiring_.peer.gid = Gid::from_ipv4(0x0a000002);
   wiring_.peer.mac = EthAddr{{2, 0, 0, 0, 0, 2}};

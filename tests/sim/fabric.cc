@@ -13,11 +13,11 @@ transport::EngineConfig engine_config(const Scenario& scenario, uint64_t seed) {
   config.max_qps = std::bit_ceil(2 * scenario.flows + 4);
   config.window_packets = scenario.window_packets;
   config.read_window_packets = scenario.read_window_packets;
-  config.retransmission = scenario.retransmission;
-  config.congestion = scenario.congestion;
-  uint32_t& line_rate = config.congestion.dcqcn.line_rate_mbps;
+  config.settings.retransmission = scenario.retransmission;
+  config.settings.congestion = scenario.congestion;
+  uint32_t& line_rate = config.settings.congestion.dcqcn.line_rate_mbps;
   if (line_rate == 0) line_rate = static_cast<uint32_t>(scenario.gbps * 1000);
-  config.udp_source_ports = scenario.udp_source_ports;
+  config.settings.udp_source_ports = scenario.udp_source_ports;
   config.seed = seed;
   return config;
 }

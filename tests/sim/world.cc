@@ -16,9 +16,9 @@ World::World(const WorldOptions& options, FaultPolicy& faults)
     host.max_regions = 1024;
     host.engine.window_packets = options.window_packets;
     host.engine.long_windows = 64;  // beyond what the hosts need, and quickly made
-    host.engine.retransmission = options.retransmission[i];
-    host.engine.congestion.algorithm = options.congestion;
-    host.engine.parking_frames = options.parking_frames;
+    host.engine.settings.retransmission = options.retransmission[i];
+    host.engine.settings.congestion.algorithm = options.congestion;
+    host.engine.settings.parking_frames = options.parking_frames;
     host.engine.plain_path = options.plain_path;
     host.engine.seed = options.seed * 2 + i;
     host.gid = Gid::from_ipv4(0x0a000001 + i);

@@ -44,9 +44,9 @@ struct Context {
         xrc_srqs(xrc_srqs_),
         flows(flows_),
         windows(config_.long_windows, kWindowBytes * std::bit_ceil(std::max(config_.window_packets, kLeastWindow))),
-        frames(config_.parking_frames, config_.seed.plain_seed("frames")),
+        frames(config_.settings.parking_frames, config_.seed.plain_seed("frames")),
         epochs(config_.seed.derive("epochs")),
-        builder(config_.burst, std::bit_floor(std::clamp(config_.udp_source_ports, 1u, 64u))) {}
+        builder(config_.burst, std::bit_floor(config_.settings.udp_source_ports)) {}
 
   void count_drop(wire::Drop reason) { counters.drops[static_cast<std::size_t>(reason)].add(); }
 

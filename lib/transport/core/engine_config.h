@@ -1,10 +1,10 @@
-// The settings of one engine.
+// The parameters with which an engine starts.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include <uroce/congestion.h>
+#include <uroce/engine_settings.h>
 #include <uroce/types.h>
 
 #include "base/secret.h"
@@ -19,14 +19,11 @@ struct EngineConfig {
   uint32_t burst = 32;            ///< frames built per call of the sink
   uint32_t window_packets = 256;  ///< most unacknowledged packets of one QP, at most 1024
   uint32_t long_windows = 2048;   ///< QPs that may have more than 16 packets in flight at once; others wait with 16
-  Retransmission retransmission = Retransmission::automatic;  ///< of QPs that do not choose
-  CongestionSettings congestion{};                            ///< of QPs that do not choose, and parameters for all
-  uint32_t parking_frames = 1024;  ///< frames that the reorder buffers of all QPs may hold together
+  EngineSettings settings{};
   /// How late a peer's first answer after a pause may be without a loss: a thread that shares its processor waits for
   /// it.
   Nanos peer_delay{0};
-  uint32_t udp_source_ports = 1;  ///< ports that a QP's packets are sprayed over, 1..64
-  Secret seed = 1;                ///< of the numbers that peers must not guess
+  Secret seed = 1;  ///< of the numbers that peers must not guess
   uint16_t pkey = 0xffff;
   bool plain_path = true;  ///< false: plain packets and requests go the way of all others; for tests that compare both
   bool check_icrc = true;  ///< false only under a fuzzer, whose frames have no valid ICRC

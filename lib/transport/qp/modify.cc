@@ -22,7 +22,7 @@ void set_send_psn(Qp& qp, Psn psn) {
 
 Retransmission retransmission_of(const Context& ctx, const Qp& qp) {
   const Retransmission own = qp.cold->spec.retransmission;
-  return own == Retransmission::device_default ? ctx.config.retransmission : own;
+  return own == Retransmission::device_default ? ctx.config.settings.retransmission : own;
 }
 
 // At RTR the connection begins, and with it peer discovery.

@@ -48,7 +48,7 @@ void borrow_block(Context& ctx, Qp& qp) {
 
 void choose_congestion_control(const Context& ctx, Qp& qp) {
   QpCold& cold = *qp.cold;
-  const CongestionSettings& settings = ctx.config.congestion;
+  const CongestionSettings& settings = ctx.config.settings.congestion;
   cold.algorithm =
       cold.spec.congestion == CongestionAlgorithm::device_default ? settings.algorithm : cold.spec.congestion;
   cold.congestion =

@@ -178,7 +178,7 @@ int read_frames(SnapshotReader& archive, Context& ctx, const Qp& qp, ReorderBuff
       archive.refuse(fmt::format("frame at PSN {} is not a buffered frame of this QP", psn.value()));
     } else if (ctx.frames.full()) {
       archive.refuse(fmt::format("frame at PSN {} finds no room in the engine's {} frames; raise parking_frames",
-                                 psn.value(), ctx.config.parking_frames));
+                                 psn.value(), ctx.config.settings.parking_frames));
       return ENOMEM;
     } else if (!buffer.restore(ctx.frames, {qp.cold->user, packet->source()}, psn, expected, frame)) {
       archive.refuse(fmt::format("frame at PSN {} appears twice", psn.value()));

@@ -56,7 +56,7 @@ bool awaits_turn(const Qp& qp) {
 
 Outcome on_mark(Context& ctx, Qp& qp) {
   ctx.counters.ecn_marked_received.add();
-  if (!qp.cold->cnp.on_mark(ctx.now, ctx.config.congestion.dcqcn.cnp_interval_us)) return {};
+  if (!qp.cold->cnp.on_mark(ctx.now, ctx.config.settings.congestion.dcqcn.cnp_interval_us)) return {};
   qp.tx.control_frames |= ControlFrame::kCnp;
   return Outcome::wake();
 }
@@ -66,7 +66,7 @@ void on_cnp(Context& ctx, Qp& qp) {
   CnpLimiter& cnp = qp.cold->cnp;
   cnp.on_received();
   CongestionControl* control = qp.cold->congestion.get();
-  if (control == nullptr || !cnp.heed(ctx.now, ctx.config.congestion.dcqcn.cnp_interval_us)) {
+  if (control == nullptr || !cnp.heed(ctx.now, ctx.config.settings.congestion.dcqcn.cnp_interval_us)) {
     ctx.counters.cnps_ignored.add();
     return;
   }

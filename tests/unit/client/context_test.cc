@@ -57,8 +57,8 @@ TEST(Context, WaitingForAnEventEndsInTime) {
 TEST(Context, CountsPackets) {
   test::World world;
   // Without HELLOs between, each frame is one of those below.
-  world.add({.retransmission = Retransmission::go_back_n});
-  world.add({.retransmission = Retransmission::go_back_n});
+  world.add({.settings = {.retransmission = Retransmission::go_back_n}});
+  world.add({.settings = {.retransmission = Retransmission::go_back_n}});
   Side a(world.device(0)), b(world.device(1));
   auto qa = a.make_qp(), qb = b.make_qp();
   connect(a, qa, b, qb);
@@ -100,7 +100,7 @@ TEST(Context, ObjectsOutliveTheirParentsHandles) {
 TEST(Context, TenThousandQueuePairs) {
   constexpr uint32_t kQps = 10000;
   test::World world;
-  world.add({.engines = 2, .max_qp = 2 * kQps});
+  world.add({.engines = 2, .settings = {.max_qp = 2 * kQps}});
   Side side(world.device(), 64);
   const QpInit init{.cap = {.max_send_wr = 1, .max_recv_wr = 1}};
   rusage before{}, after{};

@@ -19,8 +19,8 @@ class NetworkTest : public testing::TestWithParam<uint32_t> {
  protected:
   NetworkTest() {
     // Without HELLOs between, the last frame is the write's.
-    world_.add({.engines = GetParam(), .retransmission = Retransmission::go_back_n});
-    world_.add({.engines = GetParam(), .retransmission = Retransmission::go_back_n});
+    world_.add({.engines = GetParam(), .settings = {.retransmission = Retransmission::go_back_n}});
+    world_.add({.engines = GetParam(), .settings = {.retransmission = Retransmission::go_back_n}});
     a_.emplace(world_.device(0));
     b_.emplace(world_.device(1));
   }

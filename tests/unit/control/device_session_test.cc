@@ -24,7 +24,7 @@ using test::World;
 class SessionTest : public testing::Test {
  protected:
   SessionTest() {
-    world_.add({.engines = 2, .max_qp = 8, .max_mr = 4});
+    world_.add({.engines = 2, .settings = {.max_qp = 8, .max_mr = 4}});
     session_ = *DeviceSession::open(world_.device());
     other_ = *DeviceSession::open(world_.device());
     pd_ = *session_->create_pd();
@@ -172,7 +172,7 @@ TEST_F(SessionTest, DoorbellRingsGrowWithTheQueuePairs) {
   constexpr uint32_t kFew = 512;
   constexpr uint32_t kMany = 600;
   constexpr std::size_t kSmallRing = 4224, kLargeRing = 131'200;
-  world_.add({.engines = 2, .max_qp = 16384});
+  world_.add({.engines = 2, .settings = {.max_qp = 16384}});
   const auto allocator = std::make_shared<CountingAllocator>();
   const auto session = *DeviceSession::open(world_.device(1), allocator);
   EXPECT_EQ(allocator->bytes, 2 * kSmallRing);

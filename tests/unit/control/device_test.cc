@@ -37,23 +37,28 @@ TEST(Device, RefusesSettingsOutOfRangeByName) {
     config.*member = value;
     return config;
   };
+  auto setting = [&good](auto EngineSettings::* member, auto value) {
+    DeviceConfig config = good;
+    config.settings.*member = value;
+    return config;
+  };
   refused(with(&DeviceConfig::engines, 0u), "engines is 0");
   refused(with(&DeviceConfig::engines, 65u), "engines is 65");
-  refused(with(&DeviceConfig::max_qp, 0u), "max_qp");
-  refused(with(&DeviceConfig::max_qp, (1u << 18) + 1), "max_qp");
-  refused(with(&DeviceConfig::max_mr, (1u << 20) + 1), "max_mr");
+  refused(setting(&EngineSettings::max_qp, 0u), "max_qp");
+  refused(setting(&EngineSettings::max_qp, (1u << 18) + 1), "max_qp");
+  refused(setting(&EngineSettings::max_mr, (1u << 20) + 1), "max_mr");
   refused(with(&DeviceConfig::vlan, 4095), "VLAN");
-  refused(with(&DeviceConfig::udp_source_ports, 0u), "udp_source_ports is 0");
-  refused(with(&DeviceConfig::parking_frames, 65537u), "parking_frames is 65537");
-  refused(with(&DeviceConfig::retransmission, Retransmission::device_default), "\"go-back-n\"");
+  refused(setting(&EngineSettings::udp_source_ports, 0u), "udp_source_ports is 0");
+  refused(setting(&EngineSettings::parking_frames, 65537u), "parking_frames is 65537");
+  refused(setting(&EngineSettings::retransmission, Retransmission::device_default), "\"go-back-n\"");
   CongestionSettings bad;
   bad.algorithm = CongestionAlgorithm::device_default;
-  refused(with(&DeviceConfig::congestion, bad),
+  refused(setting(&EngineSettings::congestion, bad),
           "congestion_control of the device is 0; it must be none, dcqcn or swift");
   bad = {.dcqcn = {.gain = 2}};
-  refused(with(&DeviceConfig::congestion, bad), "dcqcn.gain is 2; it must be 0.0001 to 1");
+  refused(setting(&EngineSettings::congestion, bad), "dcqcn.gain is 2; it must be 0.0001 to 1");
   bad = {.swift = {.max_decrease = 1}};
-  refused(with(&DeviceConfig::congestion, bad), "swift.max_decrease is 1");
+  refused(setting(&EngineSettings::congestion, bad), "swift.max_decrease is 1");
   refused(with(&DeviceConfig::gids, std::vector<Gid>(257, World::gid(0))), "GID");
   EXPECT_TRUE(Device::create(with(&DeviceConfig::gids, std::vector<Gid>{}), host)) << "addresses may come later";
 }
@@ -62,14 +67,18 @@ TEST(Device, EveryEngineCountHasItsIndexBits) {
   World world;
   const std::map<uint32_t, uint32_t> bits = {{1, 0}, {2, 1}, {3, 2}, {4, 2}, {5, 3}, {64, 6}};
   for (const auto& [engines, expected] : bits) {
-    const Device& device = world.add({.engines = engines, .max_qp = 64, .max_mr = 64});
+    const Device& device = world.add({.engines = engines, .settings = {.max_qp = 64, .max_mr = 64}});
     EXPECT_EQ(device.index_bits(), expected) << engines;
   }
 }
 
 TEST(Device, InfoHasAttributesAndLimits) {
   World world;
-  world.add({.name = "uroce3", .driver = "net_ring", .max_path_mtu = Mtu::mtu4096, .engines = 2, .max_qp = 100});
+  world.add({.name = "uroce3",
+             .driver = "net_ring",
+             .max_path_mtu = Mtu::mtu4096,
+             .engines = 2,
+             .settings = {.max_qp = 100}});
   const DeviceInfo info = world.device()->info();
   EXPECT_EQ(info.name, "uroce3");
   EXPECT_EQ(info.driver, "net_ring");
@@ -104,7 +113,7 @@ TEST(Device, CountersComeByNameAndCountDrops) {
 
 TEST(Device, SessionsAreLimitedAndComeBack) {
   World world;
-  world.add({.max_qp = 4});
+  world.add({.settings = {.max_qp = 4}});
   std::vector<std::shared_ptr<DeviceSession>> sessions;
   for (uint32_t i = 0; i < kMaxSessions; ++i) sessions.push_back(*DeviceSession::open(world.device()));
   const auto refused = DeviceSession::open(world.device());

@@ -148,7 +148,7 @@ TEST_F(QpTest, DescribesPsnsOnlyWhereAsked) {
 }
 
 TEST_F(QpTest, DescribesTheTransportToTheOperator) {
-  start({.congestion = {.algorithm = CongestionAlgorithm::dcqcn}});
+  start({.settings = {.congestion = {.algorithm = CongestionAlgorithm::dcqcn}}});
   const auto text_of = [](const ControlQp& qp) {
     std::string text;
     const ControlQp* const one[] = {&qp};
@@ -266,7 +266,7 @@ TEST_F(QpTest, ADeadEngineIsNamedAndTheQueuePairStaysUntilItIsKnownToRest) {
 }
 
 TEST_F(QpTest, ACreateThatTimedOutLeavesNothingBehind) {
-  start({.max_qp = 2, .engine_timeout = 10ms});
+  start({.settings = {.max_qp = 2}, .engine_timeout = 10ms});
   world_.port().frozen = true;
   for (int i = 0; i < 5; ++i) expect_error(create(), ETIMEDOUT, "engine 0");
   world_.port().frozen = false;

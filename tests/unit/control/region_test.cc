@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 class RegionTest : public testing::Test {
  protected:
   void start(std::chrono::nanoseconds timeout = kEngineTimeout) {
-    world_.add({.engines = 2, .max_mr = 8, .engine_timeout = timeout});
+    world_.add({.engines = 2, .settings = {.max_mr = 8}, .engine_timeout = timeout});
     session_ = *DeviceSession::open(world_.device());
     pd_ = *session_->create_pd();
   }

@@ -48,10 +48,10 @@ TEST(StackOptions, APortsOwnSettingsGoBeforeTheStacks) {
   options.ports[1] = {.retransmission = Retransmission::go_back_n,
                       .congestion_control = CongestionAlgorithm::swift,
                       .udp_source_ports = 4};
-  EXPECT_EQ(options_of_port(options, 1).retransmission, Retransmission::go_back_n);
-  EXPECT_EQ(options_of_port(options, 1).congestion.algorithm, CongestionAlgorithm::swift);
-  EXPECT_EQ(options_of_port(options, 1).udp_source_ports, 4u);
-  EXPECT_EQ(options_of_port(options, 0).retransmission, Retransmission::automatic);
+  EXPECT_EQ(options_of_port(options, 1).settings.retransmission, Retransmission::go_back_n);
+  EXPECT_EQ(options_of_port(options, 1).settings.congestion.algorithm, CongestionAlgorithm::swift);
+  EXPECT_EQ(options_of_port(options, 1).settings.udp_source_ports, 4u);
+  EXPECT_EQ(options_of_port(options, 0).settings.retransmission, Retransmission::automatic);
   EXPECT_TRUE(check_options(options));
   options.ports[1].vlan = 5000;
   EXPECT_NE(check_options(options).error().text.find("5000"), std::string::npos);

@@ -35,7 +35,7 @@ StackOptions ring_options(IdlePolicy idle = IdlePolicy::sleep) {
   StackOptions options;
   options.back_to_back = true;
   options.idle = idle;
-  options.max_qp = 64;
+  options.settings.max_qp = 64;
   return options;
 }
 
@@ -298,7 +298,7 @@ class MemifServer {
     auto args = eal("0");
     args.insert(args.end(), {"--vdev", device});
     StackOptions options;
-    options.max_qp = 64;
+    options.settings.max_qp = 64;
     const auto stack = Stack::start(args, options);
     if (stack) pause();
     _exit(1);
@@ -316,7 +316,7 @@ TEST(Stack, FindsAMemifServerThatComesBack) {
   auto args = eal("0");
   args.insert(args.end(), {"--vdev", "net_memif0,role=client" + socket});
   StackOptions options;
-  options.max_qp = 64;
+  options.settings.max_qp = 64;
   auto stack = Stack::start(args, options);
   ASSERT_TRUE(stack) << stack.error().text;
   const auto becomes = [&](bool up) {

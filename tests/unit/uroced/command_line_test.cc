@@ -62,8 +62,8 @@ TEST(CommandLine, OverridesReachTheConfiguration) {
   const StackOptions stack = config->stack_options();
   EXPECT_TRUE(stack.back_to_back);
   EXPECT_EQ(stack.idle, IdlePolicy::yield);
-  EXPECT_EQ(stack.retransmission, Retransmission::go_back_n);
-  EXPECT_EQ(stack.congestion.algorithm, CongestionAlgorithm::dcqcn);
+  EXPECT_EQ(stack.settings.retransmission, Retransmission::go_back_n);
+  EXPECT_EQ(stack.settings.congestion.algorithm, CongestionAlgorithm::dcqcn);
   EXPECT_EQ(stack.mtu, 1500);
   EXPECT_EQ(stack.addresses.size(), 1u);
 }

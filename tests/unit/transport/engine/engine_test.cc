@@ -76,7 +76,9 @@ class Pair : public ::testing::Test {
 class PairWithoutLongWindows : public Pair {
  protected:
   PairWithoutLongWindows()
-      : Pair({.engine = {.max_qps = 64, .long_windows = 0, .retransmission = Retransmission::go_back_n}}) {}
+      : Pair(
+            {.engine = {.max_qps = 64, .long_windows = 0, .settings = {.retransmission = Retransmission::go_back_n}}}) {
+  }
 };
 
 TEST_F(PairWithoutLongWindows, AQueuePairSendsAFewPacketsAtATime) {
@@ -172,7 +174,7 @@ TEST_F(Pair, AMessageIsAcknowledgedThoughItsReceiverGoesAtOnce) {
 
 TEST_F(Pair, AHelloIsNoResponseToWhatThePeerHasOutstanding) {
   EndpointOptions options;
-  options.engine.retransmission = Retransmission::automatic;
+  options.engine.settings.retransmission = Retransmission::automatic;
   TestEndpoint asking(options);
   const Psn peer_begins(7);
   asking.make_qp({.qpn = 0x11})

@@ -107,9 +107,9 @@ class Hosts {
     EndpointOptions host;
     host.engine.max_qps = 64;
     host.engine.window_packets = 32;
-    host.engine.retransmission = options.retransmission;
-    host.engine.congestion.algorithm = options.congestion;
-    host.engine.parking_frames = options.parking_frames;
+    host.engine.settings.retransmission = options.retransmission;
+    host.engine.settings.congestion.algorithm = options.congestion;
+    host.engine.settings.parking_frames = options.parking_frames;
     host.gid = Gid::from_ipv4(0x0a000000 + number);
     host.mac.bytes[5] = static_cast<uint8_t>(number);
     return host;

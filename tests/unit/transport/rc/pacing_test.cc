@@ -22,12 +22,12 @@ class Paced : public ::testing::Test {
   void start(uint32_t line_mbps, uint32_t qps = 1) {
     EndpointOptions options;
     options.engine.window_packets = 1024;
-    options.engine.retransmission = Retransmission::go_back_n;
-    options.engine.congestion.algorithm = CongestionAlgorithm::dcqcn;
-    options.engine.congestion.dcqcn.line_rate_mbps = line_mbps;
-    options.engine.congestion.dcqcn.min_rate_mbps = 1;
-    options.engine.congestion.dcqcn.increase_timer_us = 1'000'000;
-    options.engine.congestion.dcqcn.byte_counter_kib = 1 << 20;
+    options.engine.settings.retransmission = Retransmission::go_back_n;
+    options.engine.settings.congestion.algorithm = CongestionAlgorithm::dcqcn;
+    options.engine.settings.congestion.dcqcn.line_rate_mbps = line_mbps;
+    options.engine.settings.congestion.dcqcn.min_rate_mbps = 1;
+    options.engine.settings.congestion.dcqcn.increase_timer_us = 1'000'000;
+    options.engine.settings.congestion.dcqcn.byte_counter_kib = 1 << 20;
     endpoint_ = std::make_unique<TestEndpoint>(options);
     qps_.clear();
     peer_.gid = Gid::from_ipv4(0x0a000002);
@@ -142,9 +142,9 @@ TEST_F(Paced, TheEngineMaySleepUntilTheNextTurn) {
 // A ten-thousandth of a packet in each round trip of 100 us: at that rate a packet would wait for a second.
 TEST_F(Paced, NoWaitIsLongerThanATenthOfASecond) {
   EndpointOptions options;
-  options.engine.congestion.algorithm = CongestionAlgorithm::swift;
-  options.engine.congestion.swift.min_window = 1e-4;
-  options.engine.congestion.swift.reset_after_timeouts = 1;
+  options.engine.settings.congestion.algorithm = CongestionAlgorithm::swift;
+  options.engine.settings.congestion.swift.min_window = 1e-4;
+  options.engine.settings.congestion.swift.reset_after_timeouts = 1;
   endpoint_ = std::make_unique<TestEndpoint>(options);
   peer_.gid = Gid::from_ipv4(0x0a000002);
   peer_.mac.bytes[5] = 2;
@@ -191,8 +191,8 @@ TEST_F(Paced, NothingIsLeftOfAQueuePairThatGoes) {
 TEST_F(Paced, AnApplicationsLimitIsKeptWithoutCongestionControl) {
   EndpointOptions options;
   options.engine.window_packets = 1024;
-  options.engine.retransmission = Retransmission::go_back_n;
-  options.engine.congestion.algorithm = CongestionAlgorithm::none;
+  options.engine.settings.retransmission = Retransmission::go_back_n;
+  options.engine.settings.congestion.algorithm = CongestionAlgorithm::none;
   endpoint_ = std::make_unique<TestEndpoint>(options);
   peer_.gid = Gid::from_ipv4(0x0a000002);
   peer_.mac.bytes[5] = 2;
@@ -242,8 +242,8 @@ TEST_F(Paced, StatusTellsTheRateAndTheReports) {
 // twice.
 TEST(PacedReads, AreAnsweredOnce) {
   EndpointOptions options;
-  options.engine.congestion.algorithm = CongestionAlgorithm::dcqcn;
-  options.engine.retransmission = Retransmission::automatic;
+  options.engine.settings.congestion.algorithm = CongestionAlgorithm::dcqcn;
+  options.engine.settings.retransmission = Retransmission::automatic;
   TestEndpoint left(options);
   options.gid = Gid::from_ipv4(0x0a000002);
   options.mac.bytes[5] = 2;

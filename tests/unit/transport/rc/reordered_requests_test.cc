@@ -39,7 +39,7 @@ void answer_hello(test::TestEndpoint& endpoint, std::array<std::byte, wire::Hell
 
 TEST(ReorderedRequests, NothingIsKeptForAQueuePairThatIsDestroyed) {
   test::EndpointOptions options;
-  options.engine.retransmission = Retransmission::automatic;
+  options.engine.settings.retransmission = Retransmission::automatic;
   test::EndpointOptions peer;
   peer.gid = Gid::from_ipv4(0x0a000002);
   test::TestEndpoint endpoint(options);
@@ -66,8 +66,8 @@ class Peers : public ::testing::Test {
 
   static test::EndpointOptions options() {
     test::EndpointOptions options;
-    options.engine.retransmission = Retransmission::automatic;
-    options.engine.parking_frames = kParkingFrames;
+    options.engine.settings.retransmission = Retransmission::automatic;
+    options.engine.settings.parking_frames = kParkingFrames;
     return options;
   }
   /// Queue pair `qpn`, connected to the peer 10.0.0.`host`, which proves itself.
