@@ -6,6 +6,7 @@
 
 #include <uroce/types.h>
 
+#include "settings/mtu_range.h"
 #include "wire/headers.h"
 
 namespace uroce::glue {
@@ -18,7 +19,7 @@ inline constexpr uint32_t kEtherOverhead = 14 + 4;
 /// The Ethernet MTU that path MTU 4096 needs, rounded up as administrators write it.
 inline constexpr uint32_t kFullMtu = 4200;
 static_assert(kFullMtu >= 4096 + kIpOverhead);
-inline constexpr uint32_t kLargestMtu = 9216;
+static_assert(settings::kLeastMtu == 256 + kIpOverhead);
 
 inline constexpr uint32_t kMemifBuffer = 4352;
 static_assert(kMemifBuffer >= kFullMtu + kEtherOverhead);

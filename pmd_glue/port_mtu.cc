@@ -65,7 +65,7 @@ Result<void> Port::choose_path_mtu(uint32_t mtu) {
   const auto path = path_mtu_for(mtu_);
   if (!path) {
     return fail_port(EINVAL, fmt::format("has an MTU of {}, but the smallest path MTU (256) needs {}; raise it", mtu_,
-                                         256 + kIpOverhead));
+                                         settings::kLeastMtu));
   }
   path_mtu_ = *path;
   max_frame_ = mtu_ + kEtherOverhead;
@@ -75,9 +75,9 @@ Result<void> Port::choose_path_mtu(uint32_t mtu) {
 
 Result<void> Port::choose_mtu(const PortOptions& options) {
   const auto asked = static_cast<uint32_t>(std::max(options.mtu, 0));
-  if (options.mtu < 0 || asked > kLargestMtu || (asked != 0 && !path_mtu_for(asked))) {
+  if (options.mtu < 0 || asked > settings::kLargestMtu || (asked != 0 && asked < settings::kLeastMtu)) {
     return fail_port(EINVAL, fmt::format("cannot have mtu {}; the range is {} (path MTU 256) to {}", options.mtu,
-                                         256 + kIpOverhead, kLargestMtu));
+                                         settings::kLeastMtu, settings::kLargestMtu));
   }
   if (kif_) return choose_interface_mtu(asked);
   if (driver_ == "net_af_xdp") return choose_xdp_mtu(asked);
@@ -103,7 +103,7 @@ Result<void> Port::choose_mtu(const PortOptions& options) {
     }
     room_ = number_or(device_argument(devargs_, "framesz"), kAfPacketDefaultFrame);  // the driver copies whole slots
   } else if (driver_ == "net_ring" || driver_ == "net_null" || driver_ == "net_pcap") {
-    limit = {kLargestMtu, ""};
+    limit = {settings::kLargestMtu, ""};
   } else {
     limit = {largest_mtu(info), "its driver supports no more; use another port"};
     uint16_t own = RTE_ETHER_MTU;

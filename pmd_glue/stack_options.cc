@@ -7,14 +7,11 @@
 #include <cerrno>
 #include <span>
 
-#include "wire/crc/kernel.h"
+#include "settings/table.h"
 
 namespace uroce::glue {
 
 namespace {
-
-constexpr uint32_t kMinDescriptors = 64;
-constexpr uint32_t kMaxDescriptors = 8192;
 
 Result<std::vector<Gid>> parse_gateways(const std::string& text) {
   std::vector<Gid> out;
@@ -43,50 +40,19 @@ Result<void> check_options(const StackOptions& options) {
       return fail(EINVAL, fmt::format("gateway is {}, but port {} has the kernel's addresses and routes; leave it out",
                                       *options.ports[i].gateway, i));
     }
-    if (of_port.vlan < 0 || of_port.vlan > 4094) {
-      return fail(EINVAL, fmt::format("vlan is {}; it must be 1 to 4094, or 0 for untagged frames", of_port.vlan));
-    }
+    if (auto ok = settings::check(of_port); !ok) return ok;
     if (auto gateways = parse_gateways(of_port.gateway); !gateways) return std::unexpected(gateways.error());
-  }
-  for (const uint32_t count : {options.rx_descriptors, options.tx_descriptors}) {
-    if (count < kMinDescriptors || count > kMaxDescriptors) {
-      return fail(EINVAL, fmt::format("a queue has {} descriptors; it must have {} to {}", count, kMinDescriptors,
-                                      kMaxDescriptors));
-    }
-  }
-  const bool losable = options.receive_loss >= 0 && options.receive_loss <= 0.5;  // neither holds for a NaN
-  if (!losable) {
-    return fail(EINVAL, fmt::format("receive_loss is {}; it must be 0 to 0.5", options.receive_loss));
-  }
-  if (wire::crc::find(options.icrc) == nullptr) {
-    return fail(EINVAL, fmt::format("icrc is \"{}\"; on this CPU it must be one of {}", options.icrc,
-                                    fmt::join(icrc_choices(), ", ")));
   }
   return {};
 }
 
-std::vector<std::string_view> icrc_choices() {
-  std::vector<std::string_view> names = {"automatic"};
-  for (const wire::crc::Kernel* kernel : wire::crc::available()) names.emplace_back(kernel->name);
-  return names;
-}
-
 std::string icrc_summary() {
-  const auto names = icrc_choices();
+  const auto names = settings::icrc_choices();
   return fmt::format("ICRC: {} (of {})", names[1], fmt::join(std::span(names).subspan(1), ", "));
 }
 
 StackOptions options_of_port(const StackOptions& options, std::size_t index) {
-  StackOptions out = options;
-  if (index >= options.ports.size()) return out;
-  const PortSettings& own = options.ports[index];
-  out.mtu = own.mtu.value_or(options.mtu);
-  out.vlan = own.vlan.value_or(options.vlan);
-  out.gateway = own.gateway.value_or(options.gateway);
-  out.settings.retransmission = own.retransmission.value_or(options.settings.retransmission);
-  out.settings.congestion.algorithm = own.congestion_control.value_or(options.settings.congestion.algorithm);
-  out.settings.udp_source_ports = own.udp_source_ports.value_or(options.settings.udp_source_ports);
-  return out;
+  return index < options.ports.size() ? settings::of_port(options, options.ports[index]) : options;
 }
 
 bool has_kernel_addresses(const StackOptions& options, std::size_t index) {

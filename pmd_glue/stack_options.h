@@ -16,8 +16,6 @@ namespace uroce::glue {
 /// Checks the settings that depend on no port: numbers and their ranges. Errors: EINVAL, naming the setting.
 Result<void> check_options(const StackOptions& options);
 
-/// The values of StackOptions::icrc on this CPU: "automatic", then the kernels, the fastest first.
-std::vector<std::string_view> icrc_choices();
 /// A line of --version: the kernel that computes the ICRC unless a setting names another, and what else this CPU has.
 std::string icrc_summary();
 

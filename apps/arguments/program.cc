@@ -50,16 +50,6 @@ std::string list_of(const std::vector<std::string_view>& words, std::string_view
   return out;
 }
 
-/// A decimal number, or a hexadecimal one that begins with 0x.
-std::optional<uint64_t> whole_of(std::string_view text) {
-  const bool hexadecimal = text.starts_with("0x");
-  if (hexadecimal) text.remove_prefix(2);
-  uint64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, number, hexadecimal ? 16 : 10);
-  return read.ec == std::errc{} && read.ptr == end ? std::optional(number) : std::nullopt;
-}
-
 /// CLI11 says "--size: 1 required N missing" and "--size: At Most 1 required but received 2".
 std::string text_of(const CLI::ArgumentMismatch& mismatch) {
   const std::string_view text = mismatch.what();
@@ -130,6 +120,10 @@ bool Option::given() const { return option_->count() > 0; }
 
 Option Command::flag(const std::string& names, bool& to, const std::string& help) {
   return Option(*app_.add_flag(names, to, help));
+}
+
+Option Command::flag(const std::string& names, const std::function<void()>& given, const std::string& help) {
+  return Option(*app_.add_flag_function(names, [given](int64_t) { given(); }, help));
 }
 
 Option Command::value(const std::string& names, const Take& take, const std::string& help) {
@@ -259,6 +253,15 @@ bool Program::has_command() const { return !app().get_subcommands().empty(); }
 
 std::vector<std::string> words_of(int argc, const char* const* argv) {
   return argc > 0 ? std::vector<std::string>(argv + 1, argv + argc) : std::vector<std::string>();
+}
+
+std::optional<uint64_t> whole_of(std::string_view text) {
+  const bool hexadecimal = text.starts_with("0x");
+  if (hexadecimal) text.remove_prefix(2);
+  uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, number, hexadecimal ? 16 : 10);
+  return read.ec == std::errc{} && read.ptr == end ? std::optional(number) : std::nullopt;
 }
 
 std::optional<uint64_t> size_of(std::string text) {

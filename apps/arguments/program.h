@@ -52,6 +52,7 @@ class Command {
   explicit Command(CLI::App& app) : app_(app) {}
 
   Option flag(const std::string& names, bool& to, const std::string& help);
+  Option flag(const std::string& names, const std::function<void()>& given, const std::string& help);
   Option value(const std::string& names, const Take& take, const std::string& help);
   /// Takes a value each time it is given.
   Option values(const std::string& names, const Take& take, const std::string& help);
@@ -143,6 +144,8 @@ class Program : public Command {
 
 /// The words of main() behind the program's name.
 std::vector<std::string> words_of(int argc, const char* const* argv);
+/// A decimal number, or a hexadecimal one that begins with 0x.
+std::optional<uint64_t> whole_of(std::string_view text);
 /// Bytes from a number with suffix K, M, G or T, or none.
 std::optional<uint64_t> size_of(std::string text);
 /// A number with or without a fraction.

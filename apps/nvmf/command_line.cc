@@ -7,9 +7,10 @@
 #include <utility>
 
 #include "arguments/program.h"
+#include "arguments/settings.h"
 #include "nvmf/config.h"
 #include "pmd_glue/eal_args.h"
-#include "pmd_glue/setting_names.h"
+#include "settings/setting.h"
 
 namespace uroce::nvmf {
 
@@ -77,10 +78,7 @@ void add_network(arguments::Command& program, Options& options, Words& words) {
   program.texts("--address", options.stack.addresses,
                 "Addresses of a port, A/len[,A/len...], or \"kernel\": those of its interface; once for each port, in "
                 "port order (default: \"kernel\" with --interface, else 10.117.0.1/24, 10.117.0.2/24, ...)");
-  program.text("--gateway", options.stack.gateway, "Next hop for hosts off the subnet");
-  program.number("--port-mtu", options.stack.mtu, 256, 16384, "Ethernet MTU of the port, bytes");
-  program.number("--vlan", options.stack.vlan, 1, 4094, "802.1Q VLAN id of all frames");
-  program.choice("--idle", options.stack.idle, glue::kIdleNames, "Behaviour without work");
+  arguments::add_settings(program, settings::kNvmf, options.stack);
   program.flag("--daemon", options.daemon,
                "Use the devices of the running uroced: the default without --interface and EAL arguments");
   program.text("--socket", options.daemon_options.socket,

@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "arguments/program.h"
+#include "arguments/settings.h"
 #include "perf/options_rules.h"
-#include "pmd_glue/setting_names.h"
 #include "pmd_glue/stack_options.h"
-#include "transport/core/setting_names.h"
+#include "settings/names.h"
 
 namespace uroce::perf {
 namespace {
@@ -110,20 +110,6 @@ arguments::Option add_perftest_options(arguments::Command& program, Options& o, 
   return size;
 }
 
-/// --help has the same text on every CPU, because manual pages are made of it.
-void add_icrc(arguments::Command& program, Options& o) {
-  const auto take = [&o](const std::string& word) {
-    const auto choices = glue::icrc_choices();
-    o.stack.icrc = word;
-    if (std::ranges::find(choices, word) != choices.end()) return std::string();
-    return fmt::format("'{}' is none of {}", word, fmt::join(choices, ", "));
-  };
-  program
-      .value("--icrc", take,
-             "How the CPU computes ICRCs: automatic (default), which takes the fastest, or one that --version shows")
-      .shown_as("NAME");
-}
-
 void add_port_options(arguments::Command& program, Options& o) {
   program.texts("--address", o.stack.addresses,
                 "Addresses of a port with prefix length, A/len[,A/len...], or \"kernel\": those of its interface; "
@@ -132,27 +118,17 @@ void add_port_options(arguments::Command& program, Options& o) {
   program.text(
       "--interface", o.interface,
       "Network interface of the kernel, which keeps it, as this side's port; without EAL arguments on one CPU");
-  program.text("--gateway", o.stack.gateway, "Next hop for peers off the subnet");
-  program.number("--port-mtu", o.stack.mtu, 256, 16384,
-                 "Ethernet MTU of the port, bytes; a path MTU of 4096 needs about 4200");
-  program.number("--vlan", o.stack.vlan, 1, 4094, "802.1Q VLAN id of all frames");
-  program.choice("--idle", o.stack.idle, glue::kIdleNames, "Behaviour of an engine without work");
-  program.choice("--tx-mode", o.stack.tx_mode, glue::kTxModeNames, "How payload gets into frames");
-  add_icrc(program, o);
+  arguments::add_settings(program, settings::kPerf, o.stack);
 }
 
 void add_own_options(arguments::Command& program, Options& o) {
   program.flag("--verify", o.verify,
                "Check every byte (must match); the first difference is printed and fails the run");
   add_port_options(program, o);
-  program.choice("--retransmission", o.retransmission, transport::kRetransmissionNames,
+  program.choice("--retransmission", o.retransmission, settings::kRetransmissionNames,
                  "Loss recovery of this side's QPs", "the device's");
-  program.choice("--congestion-control", o.congestion_control, transport::kCongestionNames,
+  program.choice("--congestion-control", o.congestion_control, settings::kCongestionNames,
                  "Congestion control of this side's QPs", "the device's");
-  program.real("--receive-loss", o.stack.receive_loss, 0, 0.5,
-               "Chance that a received RoCE frame is dropped on this side, to measure the effect of loss");
-  program.flag("--whole-frames", o.stack.whole_frames,
-               "Build and check frames as for a wire even where they stay in this process, as with --back-to-back");
   program.flag("--back-to-back", o.back_to_back,
                "Server and client in this process, on two ports joined by rings (with --daemon: on its last two "
                "devices)");

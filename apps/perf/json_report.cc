@@ -10,8 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "perf/table.h"
-#include "pmd_glue/setting_names.h"
-#include "transport/core/setting_names.h"
+#include "settings/names.h"
 
 namespace uroce::perf {
 namespace {
@@ -51,12 +50,12 @@ OrderedJson test_info(const Options& o, const Setting& s) {
   info["driver"] = s.device.driver;
   info["engines"] = s.device.engines;
   info["embedded"] = s.embedded;
-  info["idle"] = transport::name_in(glue::kIdleNames, o.stack.idle);
+  info["idle"] = settings::name_in(settings::kIdleNames, o.stack.idle);
   info["back_to_back"] = o.back_to_back;
   info["verify"] = o.verify;
   info["events"] = o.events;
-  info["retransmission"] = transport::name(o.retransmission);
-  info["congestion_control"] = transport::name(o.congestion_control);
+  info["retransmission"] = settings::name(o.retransmission);
+  info["congestion_control"] = settings::name(o.congestion_control);
   info["qp_timeout"] = o.qp_timeout;
   info["duration_s"] = o.duration_s;
   info["margin_s"] = o.margin_s;

@@ -4,13 +4,15 @@
 
 #include <uroce/version.h>
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <utility>
 
 #include "arguments/program.h"
+#include "arguments/settings.h"
 #include "pmd_glue/eal_args.h"
-#include "pmd_glue/frame_size.h"
 #include "pmd_glue/stack_options.h"
+#include "settings/table.h"
+#include "uroced/config_fields.h"
 
 namespace uroce::daemon {
 
@@ -45,26 +47,24 @@ std::unexpected<EarlyExit> refuse_usage(std::string_view text) {
   return std::unexpected(EarlyExit{kUsage, fmt::format("uroced: {}", text)});
 }
 
-/// An option for one key of the file.
-struct Shorthand {
-  const char* option;
-  const char* key;
-  const char* help;
-  std::optional<std::string> value{};
-};
+/// "\"info\"": without the quotes.
+std::string unquoted(const std::string& text) {
+  return text.size() > 1 && text.front() == '"' ? text.substr(1, text.size() - 2) : text;
+}
 
-std::array<Shorthand, 7> keys_with_options() {
-  return {{
-      {"--socket", "daemon.socket", "Path of the control socket (default: /run/uroce/uroced.sock)"},
-      {"--log-level", "daemon.log_level", "debug, info (default), warning or error"},
-      {"--idle", "engines.idle", "Behaviour of an engine without work: busy, yield or sleep (default)"},
-      {"--user", "privilege.user", "User that root becomes once the ports are open (default: uroce, where it exists)"},
-      {"--max-clients", "daemon.max_clients", "Most connections at once (default: 1024)"},
-      {"--retransmission", "engines.retransmission",
-       "Loss recovery of every device: auto (default), go-back-n or selective"},
-      {"--congestion-control", "engines.congestion_control",
-       "Congestion control of every device: none (default), dcqcn or swift"},
-  }};
+/// The options of keys of the file, which go before the file's values.
+void add_keys(arguments::Command& program, std::vector<Override>& out) {
+  for (const Section& section : sections()) {
+    for (const auto& field : section.fields) {
+      const settings::Setting& setting = field.setting;
+      if (setting.option.empty() || (setting.programs & settings::kUroced) == 0) continue;
+      const auto take = [&setting, &out](const std::string& word) {
+        out.push_back({std::string(setting.option), fmt::format("{}.{}", setting.table, setting.key), word});
+        return std::string();
+      };
+      arguments::add_word(program, setting, unquoted(field.show(Config{})), take);
+    }
+  }
 }
 
 void add_port_options(arguments::Command& program, CommandLine& command) {
@@ -73,10 +73,12 @@ void add_port_options(arguments::Command& program, CommandLine& command) {
   program.texts("--address", command.addresses,
                 "Addresses of a port, A/len[,A/len...], or \"kernel\": those of its interface; once for each port, in "
                 "port order (default: \"kernel\" with --interface, else 10.117.0.1/24, 10.117.0.2/24, ...)");
-  program.number("--port-mtu", command.mtu, static_cast<int>(256 + glue::kIpOverhead),
-                 static_cast<int>(glue::kLargestMtu), "Ethernet MTU of every port, bytes");
-  program.number("--vlan", command.vlan, 0, 4094, "802.1Q VLAN id of every port; 0 for none");
-  program.text("--gateway", command.gateway, "Next hop of every port for addresses off its subnets");
+  for (const settings::Row& row : settings::rows()) {
+    const bool is_port = row.port && row.setting.table == "device" && !row.setting.option.empty();
+    if (!is_port || (row.setting.programs & settings::kUroced) == 0) continue;
+    arguments::add_setting(program, row.setting, {},
+                           [&row, &command](const settings::Value& value) { row.port.set(command.port, value); });
+  }
 }
 
 std::optional<std::string> take_set(const std::string& word, std::vector<Override>& out) {
@@ -107,6 +109,18 @@ std::optional<std::string> problem_of(const CommandLine& command) {
   return std::nullopt;
 }
 
+/// The command line's value of a setting holds for all ports, and goes before the file's tables.
+void apply_to_ports(const settings::Row& row, const CommandLine& command, Config& config) {
+  const settings::Value value = row.port.get(command.port);
+  if (value != settings::Value()) {
+    row.stack.set(config.stack, value);
+    for (DeviceSettings& device : config.devices) row.port.set(device.port, value);
+  }
+  const std::string key = fmt::format("{}.{}", row.setting.table, row.setting.key);
+  if (std::ranges::find(command.overrides, key, &Override::key) == command.overrides.end()) return;
+  for (DeviceSettings& device : config.devices) row.port.set(device.port, {});
+}
+
 }  // namespace
 
 std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* const* argv) {
@@ -128,8 +142,8 @@ std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* c
           .shown_as("[FILE]");
   program.flag("--demo", command.demo, "Two devices joined back to back, without hardware or configuration");
   program.texts("--set", sets, "Set TABLE.KEY=VALUE, in place of the file's value; may be repeated");
-  std::array<Shorthand, 7> shorthands = keys_with_options();
-  for (Shorthand& one : shorthands) program.text(one.option, one.value, one.help);
+  std::vector<Override> keys;
+  add_keys(program, keys);
   add_port_options(program, command);
   program.flag("-V,--version", version, "Print the version and exit");
   if (auto exit = program.parse(std::move(own))) return std::unexpected(std::move(*exit));
@@ -138,9 +152,7 @@ std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* c
   for (const std::string& word : sets) {
     if (const auto problem = take_set(word, command.overrides)) return refuse_usage(*problem);
   }
-  for (const Shorthand& one : shorthands) {
-    if (one.value) command.overrides.push_back({one.option, one.key, *one.value});
-  }
+  std::ranges::move(keys, std::back_inserter(command.overrides));
   if (const auto problem = problem_of(command)) return refuse_usage(*problem);
   return command;
 }
@@ -157,20 +169,8 @@ std::expected<Config, ConfigErrors> load_config(const CommandLine& command) {
                            return device;
                          });
   config->stack.back_to_back = command.demo;
-  config->stack.mtu = command.mtu.value_or(0);
-  config->stack.vlan = command.vlan.value_or(0);
-  config->stack.gateway = command.gateway.value_or("");
-  for (DeviceSettings& device : config->devices) {
-    if (command.mtu) device.mtu = command.mtu;
-    if (command.vlan) device.vlan = command.vlan;
-    if (command.gateway) device.gateway = command.gateway;
-  }
-  for (const Override& one : command.overrides) {
-    for (DeviceSettings& device : config->devices) {
-      if (one.key == "engines.retransmission") device.retransmission.reset();
-      if (one.key == "engines.congestion_control") device.congestion_control.reset();
-      if (one.key == "engines.udp_source_ports") device.udp_source_ports.reset();
-    }
+  for (const settings::Row& row : settings::rows()) {
+    if (row.port) apply_to_ports(row, command, *config);
   }
   return config;
 }

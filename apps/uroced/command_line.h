@@ -21,8 +21,7 @@ struct CommandLine {
   std::vector<std::string> interfaces{};  ///< of the kernel, in the devices' order
   // For all ports, or in port order; they override the file.
   std::vector<std::string> addresses{};
-  std::optional<int> mtu{}, vlan{};
-  std::optional<std::string> gateway{};
+  PortSettings port{};
 };
 
 using arguments::EarlyExit;

@@ -36,7 +36,7 @@ std::string text_of(const toml::node& node) {
 template <class Target>
 std::string names_of(std::span<const Field<Target>> fields) {
   std::string names;
-  for (const auto& field : fields) names += (names.empty() ? "" : ", ") + std::string(field.name);
+  for (const auto& field : fields) names += (names.empty() ? "" : ", ") + std::string(field.name());
   return names;
 }
 
@@ -162,7 +162,7 @@ std::expected<toml::table, std::string> parse_override(const Override& one) {
   auto as_it_is = parse_text(fmt::format("{} = {}", one.key, one.value));
   if (as_it_is) return as_it_is;
   // Most likely a string without quotes. Any other fault shows again.
-  auto quoted = parse_text(fmt::format("{} = {}", one.key, toml_string(one.value)));
+  auto quoted = parse_text(fmt::format("{} = {}", one.key, settings::quoted(one.value)));
   if (quoted) return quoted;
   return std::unexpected(fmt::format("{}: cannot read {} = {}: {}", one.source, one.key, one.value, quoted.error()));
 }
@@ -219,7 +219,8 @@ std::vector<Change> changes_between(const Config& before, const Config& after) {
   const auto compare = [&out](const auto& field, const std::string& table, const auto& a, const auto& b) {
     std::string was = field.show(a);
     std::string is = field.show(b);
-    if (was != is) out.push_back({fmt::format("{}.{}", table, field.name), std::move(was), std::move(is), field.live});
+    if (was != is)
+      out.push_back({fmt::format("{}.{}", table, field.name()), std::move(was), std::move(is), field.live()});
   };
   for (const Section& section : sections()) {
     for (const auto& field : section.fields) compare(field, std::string(section.name), before, after);
@@ -239,13 +240,17 @@ std::vector<Change> changes_between(const Config& before, const Config& after) {
 }
 
 void apply_live(Config& running, const Config& after) {
-  running.server.budgets = after.server.budgets;
-  running.server.max_clients = after.server.max_clients;
-  running.log_level = after.log_level;
+  for (const Section& section : sections()) {
+    for (const auto& field : section.fields) {
+      if (field.live()) field.copy(after, running);
+    }
+  }
+  running.server.budgets.users = after.server.budgets.users;
   const std::size_t both = std::min(running.devices.size(), after.devices.size());
   for (std::size_t i = 0; i < both; ++i) {
-    running.devices[i].addresses = after.devices[i].addresses;
-    running.devices[i].gateway = after.devices[i].gateway;
+    for (const auto& field : device_fields()) {
+      if (field.live()) field.copy(after.devices[i], running.devices[i]);
+    }
   }
 }
 

@@ -5,15 +5,11 @@
 #include <grp.h>
 #include <sys/un.h>
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 
 #include "pmd_glue/eal_args.h"
-#include "pmd_glue/setting_names.h"
-#include "pmd_glue/stack_options.h"
-#include "transport/congestion/parameters.h"
-#include "transport/core/setting_names.h"
+#include "settings/table.h"
 #include "uroced/field_kinds.h"
 #include "uroced/metrics_server.h"
 
@@ -89,25 +85,6 @@ Read read_eal(const toml::node& node, Config& config) {
   return {};
 }
 
-std::vector<Field<Config>> make_daemon_fields() {
-  return {
-      {"socket", false, read_socket, [](const Config& c) { return toml_string(c.server.socket); }},
-      {"group", false, read_group, [](const Config& c) { return toml_string(c.group); }},
-      {"mode", false, read_mode, [](const Config& c) { return fmt::format("\"{:04o}\"", c.server.mode); }},
-      number<Config, uint32_t>(
-          "max_clients", [](Config& c) -> uint32_t& { return c.server.max_clients; }, 1, 65536, true),
-      choice<LogLevel, Config, LogLevel>(
-          "log_level", [](Config& c) -> LogLevel& { return c.log_level; },
-          {{"debug", LogLevel::debug},
-           {"info", LogLevel::info},
-           {"warning", LogLevel::warning},
-           {"error", LogLevel::error}},
-          true),
-      truth<Config>(
-          "answer_pings", [](Config& c) -> bool& { return c.answer_pings; }, false),
-  };
-}
-
 Read read_metrics_listen(const toml::node& node, Config& config) {
   if (!node.is_string()) return wrong_kind(node, "an address with a port as a string, or \"\" for none");
   const std::string& text = node.as_string()->get();
@@ -118,102 +95,150 @@ Read read_metrics_listen(const toml::node& node, Config& config) {
   return {};
 }
 
-std::vector<Field<Config>> make_metrics_fields() {
-  return {{"listen", false, read_metrics_listen, [](const Config& c) { return toml_string(c.metrics_listen); }}};
+constexpr auto kServer = &Config::server;
+constexpr auto kPrivilege = &Config::privilege;
+
+std::vector<Field<Config>> make_daemon_fields() {
+  using service::ServerConfig;
+  return {
+      field_read_by<Config>({.table = "daemon",
+                             .key = "socket",
+                             .option = "--socket",
+                             .values = "absolute path, at most 107 bytes",
+                             .text = "Path of the control socket. The daemon creates its folder. Programs look at the "
+                                     "default path or, when it is set, at the path in UROCE_SOCKET."},
+                            read_socket, [](const Config& c) { return settings::quoted(c.server.socket); }),
+      field_read_by<Config>({.table = "daemon",
+                             .key = "group",
+                             .values = "name of a group",
+                             .by_default = "the daemon's own",
+                             .example = "\"users\"",
+                             .text = "Group of the socket."},
+                            read_group, [](const Config& c) { return settings::quoted(c.group); }),
+      field_read_by<Config>({.table = "daemon",
+                             .key = "mode",
+                             .values = "octal, \"0000\" to \"0777\"",
+                             .text = "Permissions of the socket. They decide who may use the devices."},
+                            read_mode, [](const Config& c) { return fmt::format("\"{:04o}\"", c.server.mode); }),
+      field<kServer, &ServerConfig::max_clients>(
+          {.table = "daemon",
+           .key = "max_clients",
+           .least = 1,
+           .most = 65536,
+           .option = "--max-clients",
+           .live = true,
+           .text = "Most connections at once. A program has one for each device that it opens."}),
+      field<&Config::log_level>({.table = "daemon",
+                                 .key = "log_level",
+                                 .option = "--log-level",
+                                 .live = true,
+                                 .text = "Least severe messages to log."}),
+      field<&Config::answer_pings>(
+          {.table = "daemon",
+           .key = "answer_pings",
+           .text = "Answer `uroce ping` of other machines. Strangers may ask, too: an answer is no longer than its "
+                   "question, and each device serves 16 peers at most, 10 new ones and 2000 messages a second. With "
+                   "false, `uroce ping --answer` can do it."}),
+  };
 }
 
 std::vector<Field<Config>> make_privilege_fields() {
   return {
-      {"user", false, read_daemon_user, [](const Config& c) { return toml_string(c.privilege.user); }},
-      truth<Config>(
-          "seccomp", [](Config& c) -> bool& { return c.privilege.seccomp; }, false),
+      field_read_by<Config>(
+          {.table = "privilege",
+           .key = "user",
+           .option = "--user",
+           .values = "name of a user, or \"\"",
+           .by_default = "uroce, where it exists",
+           .text = "User that root becomes once the ports are open. It then has no capability. With \"\" root stays "
+                   "root, and also if this machine has no such user. Started by another user, the daemon stays that "
+                   "user, and gives up its capabilities."},
+          read_daemon_user, [](const Config& c) { return settings::quoted(c.privilege.user); }),
+      field<kPrivilege, &PrivilegeSettings::seccomp>(
+          {.table = "privilege",
+           .key = "seccomp",
+           .text = "Refuse system calls that a running daemon does not make, such as starting a program or tracing a "
+                   "process."}),
   };
 }
 
-Read read_icrc(const toml::node& node, Config& config) {
-  const auto names = glue::icrc_choices();
-  const std::string needed = fmt::format("one of \"{}\", which this CPU has", fmt::join(names, "\", \""));
-  if (!node.is_string()) return wrong_kind(node, needed);
-  const std::string& name = node.as_string()->get();
-  if (std::ranges::find(names, name) == names.end()) return refuse(fmt::format("it must be {}", needed));
-  config.stack.icrc = name;
-  return {};
+std::vector<Field<Config>> make_metrics_fields() {
+  return {field_read_by<Config>({.table = "metrics",
+                                 .key = "listen",
+                                 .values = "an address with a port, like \"127.0.0.1:9464\" or \"[::1]:9464\", or \"\"",
+                                 .text = "Where the page is served. With \"\" it is not."},
+                                read_metrics_listen,
+                                [](const Config& c) { return settings::quoted(c.metrics_listen); })};
+}
+
+/// The settings of the table that are in [name].
+std::vector<Field<Config>> fields_of_table(std::string_view name) {
+  std::vector<Field<Config>> fields;
+  for (const settings::Row& row : settings::rows()) {
+    if (row.setting.table != name) continue;
+    fields.push_back(field<Config>(
+        row.setting, {[access = row.stack](const Config& c) { return access.get(c.stack); },
+                      [access = row.stack](Config& c, const auto& value) { access.set(c.stack, value); }}));
+  }
+  return fields;
 }
 
 std::vector<Field<Config>> make_engine_fields() {
-  using TxMode = StackOptions::TxMode;
-  const auto count = [](std::string_view name, const Access<Config, uint32_t>& access, int64_t least, int64_t most) {
-    return number<Config, uint32_t>(name, access, least, most, false);
-  };
-  return {
-      {"lcores", false, read_lcores, [](const Config& c) { return toml_string(c.lcores); }},
-      choice<IdlePolicy, Config, IdlePolicy>(
-          "idle", [](Config& c) -> IdlePolicy& { return c.stack.idle; }, all_of(glue::kIdleNames)),
-      choice<TxMode, Config, TxMode>(
-          "tx_mode", [](Config& c) -> TxMode& { return c.stack.tx_mode; }, all_of(glue::kTxModeNames)),
-      {"icrc", false, read_icrc, [](const Config& c) { return toml_string(c.stack.icrc); }},
-      count(
-          "max_qp", [](Config& c) -> uint32_t& { return c.stack.settings.max_qp; }, 1, 1 << 18),
-      count(
-          "max_mr", [](Config& c) -> uint32_t& { return c.stack.settings.max_mr; }, 1, 1 << 20),
-      count(
-          "rx_descriptors", [](Config& c) -> uint32_t& { return c.stack.rx_descriptors; }, 64, 8192),
-      count(
-          "tx_descriptors", [](Config& c) -> uint32_t& { return c.stack.tx_descriptors; }, 64, 8192),
-      choice<Retransmission, Config, Retransmission>(
-          "retransmission", [](Config& c) -> Retransmission& { return c.stack.settings.retransmission; },
-          all_of(transport::kRetransmissionNames)),
-      choice<CongestionAlgorithm, Config, CongestionAlgorithm>(
-          "congestion_control", [](Config& c) -> CongestionAlgorithm& { return c.stack.settings.congestion.algorithm; },
-          all_of(transport::kCongestionNames)),
-      count(
-          "udp_source_ports", [](Config& c) -> uint32_t& { return c.stack.settings.udp_source_ports; }, 1, 64),
-      count(
-          "parking_frames", [](Config& c) -> uint32_t& { return c.stack.settings.parking_frames; }, 0, 65535),
-      real<Config>(
-          "receive_loss", [](Config& c) -> double& { return c.stack.receive_loss; }, 0, 0.5),
-      truth<Config>(
-          "whole_frames", [](Config& c) -> bool& { return c.stack.whole_frames; }, false),
-  };
+  auto fields = fields_of_table("engines");
+  fields.insert(fields.begin(),
+                field_read_by<Config>(
+                    {.table = "engines",
+                     .key = "lcores",
+                     .values = "as for EAL's --lcores",
+                     .by_default = "EAL's choice",
+                     .example = "\"0,1\"",
+                     .text = "Lcores, like \"0,1\", or \"(0,1)@2\" for two on CPU 2. With a single lcore the engines "
+                             "run on the main thread. Lcores among the EAL arguments override this key. Without both, "
+                             "EAL takes every CPU that the process may use."},
+                    read_lcores, [](const Config& c) { return settings::quoted(c.lcores); }));
+  return fields;
 }
 
-/// The parameters of one algorithm of congestion control.
-std::vector<Field<Config>> make_congestion_fields(std::string_view algorithm) {
-  std::vector<Field<Config>> fields;
-  for (const transport::CongestionParameter& one : transport::congestion_parameters()) {
-    if (one.algorithm != algorithm) continue;
-    if (one.whole != nullptr) {
-      fields.push_back(number<Config, uint32_t>(
-          one.name, [get = one.whole](Config& c) -> uint32_t& { return get(c.stack.settings.congestion); },
-          static_cast<int64_t>(one.least), static_cast<int64_t>(one.most), false));
-    } else {
-      fields.push_back(real<Config>(
-          one.name, [get = one.real](Config& c) -> double& { return get(c.stack.settings.congestion); }, one.least,
-          one.most));
-    }
-  }
-  return fields;
+std::vector<Field<Config>> make_eal_fields() {
+  return {field_read_by<Config>(
+      {.table = "eal",
+       .key = "arguments",
+       .values = "an array of strings",
+       .by_default = "none",
+       .example = "[\"--no-pci\", \"--in-memory\", \"-m\", \"512\", \"--vdev\", \"net_af_packet0,iface=eth1\"]",
+       .text = "DPDK's own arguments. Arguments before `--` on the command line replace all of them."},
+      read_eal, [](const Config& c) { return fmt::format("{}", c.eal); })};
 }
 
 }  // namespace
 
 std::span<const Section> sections() {
-  static const auto kDaemon = make_daemon_fields();
-  static const auto kPrivilege = make_privilege_fields();
-  static const auto kMetrics = make_metrics_fields();
-  static const auto kEngines = make_engine_fields();
-  static const std::vector<Field<Config>> kEal{
-      {"arguments", false, read_eal, [](const Config& c) { return fmt::format("{}", c.eal); }}};
-  static const auto kDcqcn = make_congestion_fields("dcqcn");
-  static const auto kSwift = make_congestion_fields("swift");
-  static const std::array<Section, 8> kAll{{{"daemon", kDaemon},
-                                            {"privilege", kPrivilege},
-                                            {"metrics", kMetrics},
-                                            {"limits", limit_fields()},
-                                            {"engines", kEngines},
-                                            {"dcqcn", kDcqcn},
-                                            {"swift", kSwift},
-                                            {"eal", kEal}}};
+  static const auto kDaemonFields = make_daemon_fields();
+  static const auto kPrivilegeFields = make_privilege_fields();
+  static const auto kMetricsFields = make_metrics_fields();
+  static const auto kEngineFields = make_engine_fields();
+  static const auto kDcqcnFields = fields_of_table("dcqcn");
+  static const auto kSwiftFields = fields_of_table("swift");
+  static const auto kEalFields = make_eal_fields();
+  static const std::array<Section, 8> kAll{
+      {{"daemon", "", kDaemonFields},
+       {"privilege", "Rights that the daemon gives up once its ports are open.", kPrivilegeFields},
+       {"metrics",
+        "Metrics for Prometheus. The page shows connections and users to all who reach it, without a password.",
+        kMetricsFields},
+       {"limits",
+        "Limits of each user, all its programs together, root's as well. Beyond one, calls fail with ENOMEM. Without a "
+        "key the limit is automatic: a quarter of what there is for an ordinary user, and all of it for root and the "
+        "daemon's own user. All ordinary users together leave an eighth to those. `uroce show user` shows use and "
+        "limits.",
+        limit_fields()},
+       {"engines", "The engines move the data. Each lcore but the first runs one engine for every device.",
+        kEngineFields},
+       {"dcqcn",
+        "Congestion control by ECN marks: switches set them, receivers report them (Zhu et al., SIGCOMM 2015).",
+        kDcqcnFields},
+       {"swift", "Congestion control by delay (Kumar et al., SIGCOMM 2020).", kSwiftFields},
+       {"eal", "", kEalFields}}};
   return kAll;
 }
 

@@ -12,6 +12,7 @@ namespace uroce::daemon {
 
 struct Section {
   std::string_view name;
+  std::string_view text;  ///< of all its keys; may be empty
   std::span<const Field<Config>> fields;
 };
 

@@ -3,29 +3,13 @@
 #include <net/if.h>
 
 #include "net/address.h"
-#include "pmd_glue/frame_size.h"
-#include "transport/core/setting_names.h"
+#include "settings/table.h"
 #include "uroced/config_fields.h"
 #include "uroced/field_kinds.h"
 
 namespace uroce::daemon {
 
 namespace {
-
-/// A number of a port. `meaning_of_0` is the meaning of 0, which is outside the range.
-Field<DeviceSettings> port_number(std::string_view name, const Access<DeviceSettings, std::optional<int>>& access,
-                                  int least, int most, std::string_view meaning_of_0) {
-  return {name, false,
-          [=](const toml::node& node, DeviceSettings& target) -> Read {
-            const std::string needed = fmt::format("an integer from {} to {}, or 0 for {}", least, most, meaning_of_0);
-            if (!node.is_integer()) return wrong_kind(node, needed);
-            const int64_t value = node.as_integer()->get();
-            if (value != 0 && (value < least || value > most)) return refuse(fmt::format("it must be {}", needed));
-            access(target) = static_cast<int>(value);
-            return {};
-          },
-          [=](const DeviceSettings& target) { return fmt::to_string(get(access, target).value_or(0)); }};
-}
 
 Read read_addresses(const toml::node& node, DeviceSettings& device) {
   const auto words = strings_of(node, "an array of strings like [\"192.0.2.1/24\", \"2001:db8::1/64\"], or \"kernel\"");
@@ -66,36 +50,72 @@ Read read_gateway(const toml::node& node, DeviceSettings& device) {
     if (const auto one = net::parse_address(word); !one) return refuse(one.error().text, where);
     gateways += (gateways.empty() ? "" : ",") + word;
   }
-  device.gateway = gateways;
+  device.port.gateway = gateways;
   return {};
+}
+
+/// A setting of the port. One that [engines] has as well is unset unless the table says it.
+Field<DeviceSettings> port_field(const settings::Row& row) {
+  settings::Setting setting = row.setting;
+  const bool is_engines = setting.table == "engines";
+  const bool is_whole = setting.kind == settings::Kind::whole;
+  if (is_engines) {
+    setting.table = "device";
+    setting.text = "As in [engines], for this port alone.";
+    setting.by_default = "that of [engines]";
+    if (is_whole) setting.zero = setting.by_default;
+    setting.live = false;
+  }
+  const auto set = [access = row.port, is_engines](DeviceSettings& device, const settings::Value& value) {
+    const bool takes_engines = is_engines && value == settings::Value(int64_t{0});
+    access.set(device.port, takes_engines ? settings::Value() : value);
+  };
+  const auto get = [access = row.port](const DeviceSettings& device) { return access.get(device.port); };
+  auto made = field<DeviceSettings>(setting, {get, set}, is_whole ? "0" : is_engines ? "that of [engines]" : "\"\"");
+  if (setting.key == "gateway") made.read = read_gateway;
+  return made;
+}
+
+std::vector<Field<DeviceSettings>> make_fields() {
+  std::vector<Field<DeviceSettings>> fields{
+      field_read_by<DeviceSettings>(
+          {.table = "device",
+           .key = "interface",
+           .values = "name of a network interface",
+           .by_default = "none, for a port of EAL's",
+           .example = "\"eth0\"",
+           .text =
+               "An interface that the kernel keeps, as the device's port. No EAL argument names it. Such ports come "
+               "after EAL's."},
+          read_interface, [](const DeviceSettings& d) { return settings::quoted(d.interface); }),
+      field_read_by<DeviceSettings>(
+          {.table = "device",
+           .key = "addresses",
+           .live = true,
+           .values = "addresses with prefix length, or \"kernel\"",
+           .by_default = "\"kernel\" with `interface`, but not with `vlan` or `gateway`; else 10.117.0.(1 + port)/24",
+           .example = "[\"192.0.2.1/24\", \"2001:db8::1/64\"]",
+           .text = "Addresses, IPv4 and IPv6. Such a port also has its IPv6 link-local address. \"kernel\" takes the "
+                   "addresses, neighbours and routes that the kernel has for the port's network interface, as they "
+                   "change. A running daemon does not change from or to \"kernel\"."},
+          read_addresses, [](const DeviceSettings& d) { return settings::quoted(d.addresses); }),
+  };
+  fields.back().copy = [](const DeviceSettings& from, DeviceSettings& to) { to.addresses = from.addresses; };
+  for (const settings::Row& row : settings::rows()) {
+    if (row.port) fields.push_back(port_field(row));
+  }
+  fields.push_back(field<&DeviceSettings::answer_pings>(
+      {.table = "device",
+       .key = "answer_pings",
+       .example = "false",
+       .text = "Whether this device answers pings, where daemon.answer_pings is true."}));
+  return fields;
 }
 
 }  // namespace
 
 std::span<const Field<DeviceSettings>> device_fields() {
-  using Number = std::optional<int>;
-  static const std::vector<Field<DeviceSettings>> kFields{
-      {"interface", false, read_interface, [](const DeviceSettings& d) { return toml_string(d.interface); }},
-      {"addresses", true, read_addresses, [](const DeviceSettings& d) { return toml_string(d.addresses); }},
-      port_number(
-          "mtu", [](DeviceSettings& d) -> Number& { return d.mtu; }, 256 + glue::kIpOverhead, glue::kLargestMtu,
-          "the port's own"),
-      port_number(
-          "vlan", [](DeviceSettings& d) -> Number& { return d.vlan; }, 1, 4094, "untagged frames"),
-      {"gateway", true, read_gateway, [](const DeviceSettings& d) { return toml_string(d.gateway.value_or("")); }},
-      choice<Retransmission, DeviceSettings, std::optional<Retransmission>>(
-          "retransmission", [](DeviceSettings& d) -> std::optional<Retransmission>& { return d.retransmission; },
-          all_of(transport::kRetransmissionNames)),
-      choice<CongestionAlgorithm, DeviceSettings, std::optional<CongestionAlgorithm>>(
-          "congestion_control",
-          [](DeviceSettings& d) -> std::optional<CongestionAlgorithm>& { return d.congestion_control; },
-          all_of(transport::kCongestionNames)),
-      port_number(
-          "udp_source_ports", [](DeviceSettings& d) -> Number& { return d.udp_source_ports; }, 1, 64,
-          "that of [engines]"),
-      truth<DeviceSettings>(
-          "answer_pings", [](DeviceSettings& d) -> bool& { return d.answer_pings; }, false),
-  };
+  static const std::vector<Field<DeviceSettings>> kFields = make_fields();
   return kFields;
 }
 

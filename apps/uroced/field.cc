@@ -1,7 +1,5 @@
 #include "uroced/field.h"
 
-#include <fmt/format.h>
-
 namespace uroce::daemon {
 
 std::string_view kind_of(const toml::node& node) {
@@ -14,19 +12,6 @@ std::string_view kind_of(const toml::node& node) {
     case toml::node_type::boolean: return "a boolean";
     default: return "a date or time";
   }
-}
-
-std::string toml_string(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
 }
 
 }  // namespace uroce::daemon

@@ -8,6 +8,8 @@
 
 #include <toml++/toml.h>
 
+#include "settings/setting.h"
+
 namespace uroce::daemon {
 
 /// Reason to refuse a value. It follows "key = value: " in the message.
@@ -16,18 +18,21 @@ struct Refusal {
   const toml::node* where = nullptr;  ///< the refused part of the value; nullptr for all of it
 };
 
+using Read = std::expected<void, Refusal>;
+
 template <class Target>
 struct Field {
-  std::string_view name;
-  bool live = false;
-  std::function<std::expected<void, Refusal>(const toml::node&, Target&)> read;
+  settings::Setting setting;
+  std::function<Read(const toml::node&, Target&)> read;
   std::function<std::string(const Target&)> show;
+  /// Copies the value, for a running daemon that takes a new one.
+  std::function<void(const Target& from, Target& to)> copy{};
+
+  std::string_view name() const { return setting.key; }
+  bool live() const { return setting.live; }
 };
 
 /// "a string", "an integer", ...
 std::string_view kind_of(const toml::node& node);
-
-/// The text as the file has it: in quotes, with quotes, backslashes and control characters escaped.
-std::string toml_string(std::string_view text);
 
 }  // namespace uroce::daemon

@@ -1,9 +1,12 @@
 // The daemon's settings with their defaults.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <uroce/stack.h>
@@ -13,18 +16,20 @@
 namespace uroce::daemon {
 
 enum class LogLevel { debug, info, warning, error };
+inline constexpr std::array<std::pair<std::string_view, LogLevel>, 4> kLogLevelNames{{
+    {"debug", LogLevel::debug},
+    {"info", LogLevel::info},
+    {"warning", LogLevel::warning},
+    {"error", LogLevel::error},
+}};
+inline const auto& names_of(LogLevel) { return kLogLevelNames; }
 
 /// Settings of one port and its device. Unset members keep the stack's default.
 struct DeviceSettings {
   std::string interface{};  ///< of the kernel, on which the port is; empty: a port of EAL's
   std::string addresses{};  ///< as in StackOptions::addresses
-  std::optional<int> mtu{};
-  std::optional<int> vlan{};
-  std::optional<std::string> gateway{};
-  std::optional<Retransmission> retransmission{};
-  std::optional<CongestionAlgorithm> congestion_control{};
-  std::optional<int> udp_source_ports{};  ///< 0: as [engines] says
-  bool answer_pings = true;               ///< if Config::answer_pings is, too
+  PortSettings port{};
+  bool answer_pings = true;  ///< if Config::answer_pings is, too
 };
 
 /// Rights that the daemon gives up once its ports are open.

@@ -9,8 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "transport/congestion/parameters.h"
-#include "transport/core/setting_names.h"
+#include "settings/table.h"
 #include "transport/datagram/multicast.h"
 #include "wire/drop.h"
 
@@ -18,10 +17,6 @@ namespace uroce::control {
 namespace {
 
 constexpr uint32_t kMaxEngines = 64;
-constexpr uint32_t kMaxQpLimit = 1u << 18;  // with 64 engines, any of them still has QPNs for all
-constexpr uint32_t kMaxMrLimit = 1u << 20;
-constexpr uint32_t kMaxSourcePorts = 64;
-constexpr uint32_t kMaxParkingFrames = 65535;
 
 Result<void> check(const DeviceConfig& config) {
   const auto in_range = [&config](const char* what, uint64_t value, uint64_t min, uint64_t max) -> Result<void> {
@@ -29,16 +24,8 @@ Result<void> check(const DeviceConfig& config) {
     return fail(EINVAL, fmt::format("{}: {} is {}; it must be {} to {}", config.name, what, value, min, max));
   };
   if (auto ok = in_range("the number of engines", config.engines, 1, kMaxEngines); !ok) return ok;
-  if (auto ok = in_range("max_qp", config.settings.max_qp, 1, kMaxQpLimit); !ok) return ok;
-  if (auto ok = in_range("max_mr", config.settings.max_mr, 1, kMaxMrLimit); !ok) return ok;
   if (auto ok = in_range("the VLAN id (0 for none)", static_cast<uint64_t>(config.vlan), 0, 4094); !ok) return ok;
-  if (auto ok = in_range("udp_source_ports", config.settings.udp_source_ports, 1, kMaxSourcePorts); !ok) return ok;
-  if (auto ok = in_range("parking_frames", config.settings.parking_frames, 0, kMaxParkingFrames); !ok) return ok;
-  if (!transport::is_known(transport::kRetransmissionNames, config.settings.retransmission)) {
-    return fail(EINVAL, fmt::format("{}: unknown retransmission; choose \"auto\", \"go-back-n\" or \"selective\"",
-                                    config.name));
-  }
-  if (auto ok = transport::check_congestion(config.settings.congestion); !ok) {
+  if (auto ok = settings::check(config.settings); !ok) {
     return fail(EINVAL, fmt::format("{}: {}", config.name, ok.error().text));
   }
   return in_range("the number of GIDs", config.gids.size(), 0, 256);

@@ -12,7 +12,7 @@
 #include "control/qp.h"
 #include "control/srq.h"
 #include "control/xrc_domain.h"
-#include "transport/core/setting_names.h"
+#include "settings/names.h"
 
 namespace uroce::control {
 namespace {
@@ -45,7 +45,7 @@ Result<std::optional<uint32_t>> required_engine(const QpInit& init, const Contro
 
 /// Only RC and XRC have loss recovery and congestion control; a choice for another type would have no effect.
 Result<void> check_choices(const QpInit& init) {
-  using namespace transport;
+  using namespace settings;
   const bool chooses = init.retransmission != Retransmission::device_default;
   if (chooses && !is_known(kRetransmissionNames, init.retransmission)) {
     return fail(EINVAL, fmt::format("unknown QpInit::retransmission {}; it must be 0 to 3",

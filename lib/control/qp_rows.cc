@@ -10,7 +10,7 @@
 #include "control/device.h"
 #include "control/device_session.h"
 #include "control/qp.h"
-#include "transport/core/setting_names.h"
+#include "settings/names.h"
 #include "transport/qp/state.h"
 
 namespace uroce::control {
@@ -26,14 +26,14 @@ struct Seen {
 
 void describe_transport(const transport::QpTransportStatus& status, QpRow& row) {
   const auto& again = status.retransmitted;
-  row.emplace_back("recovery", transport::name(status.recovery));
+  row.emplace_back("recovery", settings::name(status.recovery));
   row.emplace_back("srtt_us", fmt::format("{:.1f}", static_cast<double>(status.srtt.count()) / 1e3));
   row.emplace_back("resent_fast", std::to_string(again.fast));
   row.emplace_back("resent_probe", std::to_string(again.probe));
   row.emplace_back("resent_timeout", std::to_string(again.timeout));
   row.emplace_back("resent_nak", std::to_string(again.nak));
   row.emplace_back("parked", std::to_string(status.parked));
-  row.emplace_back("congestion", transport::name(status.congestion));
+  row.emplace_back("congestion", settings::name(status.congestion));
   row.emplace_back("rate_mbps", status.rate_bps == 0 ? "line" : std::to_string(status.rate_bps / 1'000'000));
   row.emplace_back("window", std::to_string(status.window));
   row.emplace_back("cnps_sent", std::to_string(status.cnps_sent));

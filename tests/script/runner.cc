@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "settings/names.h"
 #include "tests/script/names.h"
-#include "transport/core/setting_names.h"
 #include "wire/recovery.h"
 
 namespace uroce::test {
@@ -171,7 +171,7 @@ void Runner::connect() {
   local.engine.window_packets = static_cast<uint32_t>(setting("window", 256));
   local.engine.pkey = static_cast<uint16_t>(setting("pkey", 0xffff));
   if (settings_.contains("congestion")) {
-    const auto algorithm = enum_of(transport::kCongestionNames, settings_["congestion"]);
+    const auto algorithm = enum_of(settings::kCongestionNames, settings_["congestion"]);
     if (!algorithm) throw ScriptError{0, fmt::format("congestion={} is none", settings_["congestion"])};
     local.engine.settings.congestion.algorithm = *algorithm;
   }
@@ -179,7 +179,7 @@ void Runner::connect() {
   local.engine.settings.congestion.dcqcn.cnp_interval_us = static_cast<uint32_t>(setting("cnp_interval", 50));
   local.engine.settings.parking_frames = static_cast<uint32_t>(setting("parking", 64));
   if (settings_.contains("retransmission")) {
-    const auto how = enum_of(transport::kRetransmissionNames, settings_["retransmission"]);
+    const auto how = enum_of(settings::kRetransmissionNames, settings_["retransmission"]);
     if (!how) throw ScriptError{0, "retransmission is auto, selective or go-back-n"};
     local.engine.settings.retransmission = *how;
   }

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "transport/congestion/parameters.h"
-#include "transport/core/setting_names.h"
+#include "settings/names.h"
+#include "settings/table.h"
 
 namespace uroce::sim {
 namespace {
@@ -91,22 +91,25 @@ void add_numbers(Command& to, const std::string& name, std::size_t fewest, std::
 }
 
 // A parameter of congestion control: dcqcn.additive_mbps=200. Returns what is wrong with it.
-std::string set_parameter(CongestionSettings& settings, const std::string& assignment) {
+std::string set_parameter(CongestionSettings& congestion, const std::string& assignment) {
   const std::size_t equals = assignment.find('=');
-  for (const transport::CongestionParameter& parameter : transport::congestion_parameters()) {
-    const std::string name = std::string(parameter.algorithm) + "." + std::string(parameter.name);
-    if (assignment.substr(0, equals) != name || equals == std::string::npos) continue;
-    const auto value = arguments::real_of(std::string_view(assignment).substr(equals + 1));
-    const bool within = value && *value >= parameter.least && *value <= parameter.most;
-    if (!within) {
-      return fmt::format("{} must be a number from {} to {}, not '{}'", name, parameter.least, parameter.most,
-                         assignment.substr(equals + 1));
+  for (const settings::Row& row : settings::rows()) {
+    const settings::Setting& setting = row.setting;
+    const bool is_parameter = setting.table == "dcqcn" || setting.table == "swift";
+    if (!is_parameter || equals == std::string::npos || assignment.substr(0, equals) != settings::name(setting))
+      continue;
+    const std::string text = assignment.substr(equals + 1);
+    const auto real = arguments::real_of(text);
+    const bool is_whole = setting.kind == settings::Kind::whole;
+    const settings::Value value =
+        is_whole ? settings::Value(static_cast<int64_t>(real.value_or(-1))) : real.value_or(-1);
+    if (!real || !settings::allows(setting, value)) {
+      return fmt::format("{} must be a number from {} to {}, not '{}'", settings::name(setting), setting.least,
+                         setting.most, text);
     }
-    if (parameter.whole != nullptr) {
-      parameter.whole(settings) = static_cast<uint32_t>(*value);
-    } else {
-      parameter.real(settings) = *value;
-    }
+    EngineSettings all{.congestion = congestion};
+    row.engine.set(all, value);
+    congestion = all.congestion;
     return {};
   }
   return fmt::format(
@@ -159,9 +162,9 @@ void add_traffic(Command& group, Scenario& s) {
 
 void add_engines(Command& group, Scenario& s) {
   group.heading("Engines");
-  group.choice("--retransmission", s.retransmission, transport::kRetransmissionNames,
+  group.choice("--retransmission", s.retransmission, settings::kRetransmissionNames,
                "Loss recovery of the queue pairs");
-  group.choice("--congestion-control", s.congestion.algorithm, transport::kCongestionNames,
+  group.choice("--congestion-control", s.congestion.algorithm, settings::kCongestionNames,
                "Congestion control of the queue pairs");
   group
       .values(

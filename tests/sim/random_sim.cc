@@ -2,9 +2,9 @@
 // one that fails prints it, and `--seed` (or UROCE_SIM_SEED) with `--runs 1` replays it exactly.
 #include <cstdio>
 
+#include "settings/names.h"
 #include "tests/sim/options.h"
 #include "tests/sim/world.h"
-#include "transport/core/setting_names.h"
 
 namespace {
 
@@ -79,7 +79,7 @@ bool run_one(uint64_t seed, uint64_t ops, bool verbose, bool trace) {
         good ? "ok  " : "FAIL", static_cast<unsigned long long>(seed), static_cast<unsigned long long>(ops),
         name(plan.world.retransmission[0]), name(plan.world.retransmission[1]), plan.world.parking_frames,
         plan.world.qps, plan.world.both_ways, plan.world.xrc, plan.world.loopback, plan.world.slow_receiver,
-        mtu_bytes(plan.world.connection.mtu), plan.world.window_packets, transport::name(plan.world.congestion).data(),
+        mtu_bytes(plan.world.connection.mtu), plan.world.window_packets, settings::name(plan.world.congestion).data(),
         plan.rates.mark, plan.rates.drop, plan.rates.burst, plan.rates.plain, plan.rates.duplicate, plan.rates.reorder,
         plan.rates.corrupt, static_cast<unsigned long long>(world.network().frames_sent()),
         static_cast<long long>(world.network().now().count() / 1'000'000), violation.empty() ? "" : ": ",

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "settings/names.h"
+#include "settings/table.h"
 #include "tests/sim/simulation.h"
-#include "transport/congestion/parameters.h"
-#include "transport/core/setting_names.h"
 #include "wire/drop.h"
 
 namespace uroce::sim {
@@ -29,15 +29,17 @@ T percentile(const std::vector<T>& sorted, double share) {
 }
 
 // Of the algorithm that is used.
-Json parameters_json(CongestionSettings settings) {
+Json parameters_json(const CongestionSettings& congestion) {
   Json json = Json::object();
-  for (const transport::CongestionParameter& parameter : transport::congestion_parameters()) {
-    if (parameter.algorithm != transport::name(settings.algorithm)) continue;
-    const std::string name(parameter.name);
-    if (parameter.whole != nullptr) {
-      json[name] = parameter.whole(settings);
+  const EngineSettings all{.congestion = congestion};
+  for (const settings::Row& row : settings::rows()) {
+    if (row.setting.table != settings::name(congestion.algorithm)) continue;
+    const settings::Value value = row.engine.get(all);
+    const std::string name(row.setting.key);
+    if (const auto* whole = std::get_if<int64_t>(&value)) {
+      json[name] = *whole;
     } else {
-      json[name] = parameter.real(settings);
+      json[name] = std::get<double>(value);
     }
   }
   return json;
@@ -45,7 +47,7 @@ Json parameters_json(CongestionSettings settings) {
 
 Json scenario_json(const Scenario& s) {
   const ImpairmentRates& i = s.impairments;
-  return {{"topology", transport::name_in(kTopologyNames, s.topology)},
+  return {{"topology", settings::name_in(kTopologyNames, s.topology)},
           {"flows", s.flows},
           {"rate_gbps", s.gbps},
           {"rtt_us", micros(s.rtt)},
@@ -64,8 +66,8 @@ Json scenario_json(const Scenario& s) {
           {"message_bytes", s.message_bytes},
           {"depth", s.depth},
           {"path_mtu", mtu_bytes(s.mtu)},
-          {"retransmission", transport::name(s.retransmission)},
-          {"congestion_control", transport::name(s.congestion.algorithm)},
+          {"retransmission", settings::name(s.retransmission)},
+          {"congestion_control", settings::name(s.congestion.algorithm)},
           {"congestion_parameters", parameters_json(s.congestion)},
           {"window_packets", s.window_packets},
           {"udp_source_ports", s.udp_source_ports},

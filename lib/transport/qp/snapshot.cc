@@ -2,9 +2,9 @@
 
 #include <cerrno>
 
+#include "settings/names.h"
 #include "transport/congestion/dcqcn.h"
 #include "transport/congestion/swift.h"
-#include "transport/core/setting_names.h"
 #include "transport/qp/send_window.h"
 #include "transport/qp/snapshot_check.h"
 #include "transport/qp/snapshot_members.h"
@@ -102,7 +102,7 @@ void persist_congestion(Archive& archive, const Context& ctx, Qp& qp) {
       return archive.refuse(
           fmt::format("algorithm is {} in the snapshot and {} here: give the device the congestion "
                       "control that the QP began with",
-                      name(algorithm), name(cold.algorithm)));
+                      settings::name(algorithm), settings::name(cold.algorithm)));
     }
   }
   if (algorithm == CongestionAlgorithm::dcqcn) archive("dcqcn", static_cast<Dcqcn&>(*cold.congestion));

@@ -54,7 +54,7 @@ TEST(Device, RefusesSettingsOutOfRangeByName) {
   CongestionSettings bad;
   bad.algorithm = CongestionAlgorithm::device_default;
   refused(setting(&EngineSettings::congestion, bad),
-          "congestion_control of the device is 0; it must be none, dcqcn or swift");
+          "congestion_control is \"device\"; it must be \"none\", \"dcqcn\" or \"swift\"");
   bad = {.dcqcn = {.gain = 2}};
   refused(setting(&EngineSettings::congestion, bad), "dcqcn.gain is 2; it must be 0.0001 to 1");
   bad = {.swift = {.max_decrease = 1}};

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "pmd_glue/frame_size.h"
+#include "settings/table.h"
 
 namespace uroce::glue {
 namespace {
@@ -25,7 +26,7 @@ TEST(StackOptions, RefusesNumbersOutOfRange) {
   options.gateway = "";
   options.icrc = "z80";
   EXPECT_EQ(check_options(options).error().text.find("icrc is \"z80\"; on this CPU it must be one of automatic, "), 0u);
-  for (const std::string_view name : icrc_choices()) {
+  for (const std::string_view name : settings::icrc_choices()) {
     options.icrc = name;
     EXPECT_TRUE(check_options(options)) << name;
   }

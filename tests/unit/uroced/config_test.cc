@@ -55,15 +55,15 @@ TEST(Config, TheSampleHasEveryKeyAndItsExamplesAreGood) {
   const auto config = read_config(text, "f");
   ASSERT_TRUE(config) << config.error()[0];
   EXPECT_EQ(config->devices.size(), 1u);
-  EXPECT_EQ(config->devices[0].mtu, 4200);
+  EXPECT_EQ(config->devices[0].port.mtu, 4200);
   const auto has_key = [&](std::string_view name) {
     EXPECT_NE(text.find(fmt::format("\n{} = ", name)), std::string::npos) << name;
   };
   for (const Section& section : sections()) {
-    for (const auto& field : section.fields) has_key(field.name);
+    for (const auto& field : section.fields) has_key(field.name());
   }
-  for (const auto& field : user_fields()) has_key(field.name);
-  for (const auto& field : device_fields()) has_key(field.name);
+  for (const auto& field : user_fields()) has_key(field.name());
+  for (const auto& field : device_fields()) has_key(field.name());
 }
 
 TEST(Config, ReadsEveryKind) {
@@ -141,7 +141,7 @@ TEST(Config, ReadsEveryKind) {
 TEST(Config, AKeyStandsOnceInItsTable) {
   const auto expect_once = [](std::string_view table, const auto& fields) {
     std::set<std::string_view> names;
-    for (const auto& field : fields) EXPECT_TRUE(names.insert(field.name).second) << table << '.' << field.name;
+    for (const auto& field : fields) EXPECT_TRUE(names.insert(field.name()).second) << table << '.' << field.name();
   };
   for (const Section& section : sections()) expect_once(section.name, section.fields);
   expect_once("user", user_fields());

@@ -1,4 +1,4 @@
-// The names that settings use for loss recovery and congestion control.
+// The words of settings that have a few: loss recovery, congestion control, and the behaviour of engines and ports.
 #pragma once
 
 #include <algorithm>
@@ -6,9 +6,10 @@
 #include <string_view>
 #include <utility>
 
+#include <uroce/stack.h>
 #include <uroce/types.h>
 
-namespace uroce::transport {
+namespace uroce::settings {
 
 inline constexpr std::array<std::pair<std::string_view, Retransmission>, 3> kRetransmissionNames{{
     {"auto", Retransmission::automatic},
@@ -20,6 +21,18 @@ inline constexpr std::array<std::pair<std::string_view, CongestionAlgorithm>, 3>
     {"none", CongestionAlgorithm::none},
     {"dcqcn", CongestionAlgorithm::dcqcn},
     {"swift", CongestionAlgorithm::swift},
+}};
+
+inline constexpr std::array<std::pair<std::string_view, IdlePolicy>, 3> kIdleNames{{
+    {"busy", IdlePolicy::busy},
+    {"yield", IdlePolicy::yield},
+    {"sleep", IdlePolicy::sleep},
+}};
+
+inline constexpr std::array<std::pair<std::string_view, StackOptions::TxMode>, 3> kTxModeNames{{
+    {"automatic", StackOptions::TxMode::automatic},
+    {"copy", StackOptions::TxMode::copy},
+    {"external", StackOptions::TxMode::external},
 }};
 
 /// "device" for device_default, "?" for an unknown value.
@@ -37,4 +50,4 @@ constexpr bool is_known(const auto& names, auto choice) {
   return std::ranges::any_of(names, [choice](const auto& one) { return one.second == choice; });
 }
 
-}  // namespace uroce::transport
+}  // namespace uroce::settings
