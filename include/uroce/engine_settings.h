@@ -17,7 +17,6 @@ struct EngineSettings {
   CongestionSettings congestion{};                            ///< algorithm for those, and parameters for all
   uint32_t udp_source_ports = 1;   ///< UDP source ports over which an RC queue pair's packets are sprayed, 1..64
   uint32_t parking_frames = 1024;  ///< most out-of-order frames kept, per engine and device, 0..65535
-  uint32_t example_wait_us = 10;   ///< example of a new setting; nothing waits for it
 };
 
 }  // namespace uroce
