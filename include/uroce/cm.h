@@ -140,8 +140,8 @@ class UROCE_API ConnectionManager {
  public:
   /// Errors: those of daemon_devices().
   static Result<ConnectionManager> open(const DaemonOptions& options = {});
-  /// On all devices of the stack (in liburoce alone). It may outlive the stack. Ports below 1024 need no right. Any
-  /// thread. Errors: EBUSY (something else has a device's queue pair 1), ENOMEM, EMFILE, ETIMEDOUT.
+  /// Opens all devices of the stack (in liburoce alone). The manager may outlive the stack. Ports below 1024 need no
+  /// right. Any thread. Errors: EBUSY (something else has a device's queue pair 1), ENOMEM, EMFILE, ETIMEDOUT.
   static Result<ConnectionManager> open(Stack& stack);
   ConnectionManager(ConnectionManager&&) noexcept = default;
   ConnectionManager& operator=(ConnectionManager&&) noexcept = default;
@@ -156,7 +156,7 @@ class UROCE_API ConnectionManager {
   /// gone).
   Result<CmId> adopt(const CmEvent& request);
 
-  /// For the library. Applications call open().
+  /// The library calls this. Applications call open().
   explicit ConnectionManager(std::shared_ptr<client::CmImpl> impl) : impl_(std::move(impl)) {}
 
  private:

@@ -42,7 +42,7 @@ struct EventChannel {
     changes.add();
     return written;
   }
-  /// Takes over the bytes owed, for the caller to add to the pipe; what does not fit comes back by owe().
+  /// Takes over the bytes owed, for the caller to add to the pipe. The caller gives the rest back by owe().
   std::size_t take_owed() { return std::exchange(owed_, 0); }
   void owe(std::size_t bytes) { owed_ += bytes; }
   /// Removes the events that `gone` selects, and their bytes in the pipe.

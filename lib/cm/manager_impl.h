@@ -133,7 +133,7 @@ class Manager::Guard {
  public:
   /// On the thread that runs the engines, polls them while another thread has the lock, which may need them.
   explicit Guard(Impl& manager) : manager_(manager), lock_(lock(manager)) { take(steady_now()); }
-  /// For a turn at `now`. Does not wait: ask held().
+  /// Takes the lock for a turn at `now`, and does not wait: ask held().
   Guard(Impl& manager, Nanos now) : manager_(manager), lock_(manager.mutex, std::try_to_lock) {
     if (held()) take(now);
   }

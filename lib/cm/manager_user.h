@@ -20,7 +20,7 @@ class User final : public ManagerUser {
  public:
   User(std::shared_ptr<Manager::Impl> manager, const UserLimits& limits);
   ~User() override;
-  /// Under the manager's lock.
+  /// The caller holds the manager's lock.
   void end();
 
   Result<std::pair<uint32_t, int>> create_channel() override;

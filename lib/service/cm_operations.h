@@ -6,7 +6,7 @@
 
 namespace uroce::service {
 
-/// Before the first of them. Errors: EOPNOTSUPP (the daemon has no connection manager).
+/// The first operation needs this. Errors: EOPNOTSUPP (the daemon has no connection manager).
 Result<void> open_connection_manager(Program& program);
 
 Result<Reply> cm_create_channel(ClientState& client, const message::Empty& request);

@@ -7,7 +7,7 @@
 
 namespace uroce::service {
 
-/// Of the engines, the port and the connection manager. Any thread.
+/// Counters of the engines, the port and the connection manager. Any thread.
 std::vector<std::pair<std::string, uint64_t>> counters_of(const ServerView& server, const control::Device& device);
 
 Result<Reply> hello(ClientState& client, const message::Hello& request, Call& call);

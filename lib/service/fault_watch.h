@@ -18,7 +18,7 @@ namespace uroce::service {
 
 /// How long engines have waited for the memory of one client. Any thread.
 struct EngineWaits {
-  std::atomic<int64_t> nanoseconds{0};  ///< of rounds from 1 ms on that met a missing page; who acts on it sets it to 0
+  std::atomic<int64_t> nanoseconds{0};  ///< of rounds from 1 ms on that met a missing page; settle_waits() resets it
   std::atomic<uint64_t> file{0};        ///< bytes of the largest file behind the last such page
 };
 

@@ -12,7 +12,7 @@ struct MemoryFile {
   uint64_t page = 0;           ///< bytes
   uint64_t size = 0;           ///< bytes
   bool tells_of_holes = true;  ///< false on hugetlbfs, where mmap(2) reserves the pages
-  bool punchable = false;      ///< a client may remove small pages, and who accesses them meanwhile waits for it
+  bool punchable = false;      ///< a client may remove small pages; an access meanwhile waits for it
   bool guardable = false;      ///< FaultWatch::guard() can tell of that: the descriptor may write
   bool dmabuf = false;         ///< memory of a driver, whose pages madvise(2) does not know
 };

@@ -123,7 +123,7 @@ class Users {
   /// `capacity`: of each resource. Lives as long as its users.
   Users(const Capacity& capacity, BudgetSettings settings, Log log);
 
-  /// From now on; what a user has beyond a lower limit stays.
+  /// The settings hold from now on. A user keeps its resources beyond a lower limit.
   void configure(BudgetSettings settings);
   /// A resource whose limit the operator sets elsewhere: the connections, by max_clients.
   void set_capacity(Resource resource, uint64_t capacity);

@@ -8,7 +8,7 @@
 
 namespace uroce::wire {
 
-/// By NakCode.
+/// The names stand by NakCode.
 inline constexpr std::array<std::string_view, 5> kNakNames = {"psn_sequence", "invalid_request", "remote_access",
                                                               "remote_operational", "invalid_rd_request"};
 

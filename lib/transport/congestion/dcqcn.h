@@ -21,7 +21,7 @@ class Dcqcn final : public CongestionControl {
   void on_timeout(Nanos now) override { on_cnp(now); }
   void on_timer(Nanos now) override;
 
-  /// As of the last CNP.
+  /// The value after the last CNP.
   double alpha() const { return alpha_; }
 
   /// Values that follow from the settings are not written.

@@ -20,7 +20,7 @@ class Swift final : public CongestionControl {
 
   /// Packets, with a fraction.
   double congestion_window() const { return cwnd_; }
-  /// Of a flow with this window.
+  /// The target of a flow with this window.
   Nanos target_delay() const;
 
   /// Values that follow from the settings are not written.

@@ -30,7 +30,7 @@ struct EngineConfig {
   /// READ responses that a QP may have outstanding before it asks for the next READ, packets: what the port's receive
   /// buffer holds.
   uint32_t read_window_packets = 1u << 22;
-  // Of the port. Only datagrams and raw frames need them: connected QPs have a route.
+  // The port has these. Only datagrams and raw frames need them: connected QPs have a route.
   Mtu port_mtu = Mtu::mtu4096;   ///< largest datagram
   uint32_t ethernet_mtu = 1500;  ///< largest raw frame behind its Ethernet header and tag, bytes
   EthAddr mac{};                 ///< raw frames to this address stay here

@@ -13,7 +13,7 @@ namespace uroce::transport {
 
 class FrameTemplate {
  public:
-  /// For packets of `payload` bytes in one span. `flags`: neither an ACK request nor a tag.
+  /// Makes the template for packets of `payload` bytes in one span. `flags`: neither an ACK request nor a tag.
   void make(const FrameBuilder::Destination& to, wire::Opcode opcode, std::size_t extended, uint32_t payload,
             BthFlags flags) {
     frame_.payload_length = payload;

@@ -21,7 +21,7 @@ bool refuse(SendSlot& slot, WcStatus status) {
   return false;
 }
 
-// Copies the beginning of the frame. The program may change its memory meanwhile: what is checked is what leaves.
+// Copies the beginning of the frame. The program may change its memory meanwhile, so the copy is checked and sent.
 bool copy_head(const Context& ctx, const Qp& qp, SendSlot& slot, std::byte* to, uint32_t length) {
   if (slot.has(SendFlag::inline_data)) {
     std::memcpy(to, slot.inline_data(), length);

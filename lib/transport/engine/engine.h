@@ -99,7 +99,7 @@ class alignas(64) Engine {
   /// as in poll().
   std::vector<std::byte> export_qp(Qp& qp, Nanos now);
   /// Goes on with a QP that another engine has written: `qp`, just made of the same QpSpec, is attached, its timers
-  /// run, and what is due leaves with the next poll(). `now`: this engine's clock, which may show another time. Errors:
+  /// run, and due packets leave with the next poll(). `now`: this engine's clock, which may show another time. Errors:
   /// as read_snapshot(); EBUSY: the number is another engine's, or in use. The QP is not attached then, and the caller
   /// destroys it.
   Result<void> import_qp(Qp& qp, std::span<const std::byte> snapshot, Nanos now);
@@ -154,7 +154,7 @@ class alignas(64) Engine {
   void change_receiver(uint16_t client, uint64_t packets, uint64_t bytes);
   /// The next frames of the burst being built are another client's.
   void change_sender(uint16_t client);
-  /// Of the burst so far.
+  /// The bytes of the burst so far.
   uint64_t bytes_sent(std::span<const TxFrame> burst) const;
   /// The QPs of the first `packets` parsed ones, which came in `frames`. Counts them and their `bytes`.
   void find_receivers(std::span<const RxFrame> frames, std::size_t packets, uint64_t bytes);

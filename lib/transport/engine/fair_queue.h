@@ -2,8 +2,8 @@
 // its queue pairs. A user with a thousand clients, or a client with a thousand queue pairs, gets no more than one with
 // one.
 //
-// Deficit round robin (Shreedhar and Varghese, 1996), charged after the turn: who overdraws begins the next round with
-// that debt. Where nobody else waits, nothing is charged.
+// Deficit round robin (Shreedhar and Varghese, 1996), charged after the turn: an element that overdraws begins the next
+// round with that debt. Where nobody else waits, nothing is charged.
 #pragma once
 
 #include <algorithm>

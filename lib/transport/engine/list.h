@@ -65,7 +65,7 @@ class List {
   T* tail_ = nullptr;  // the previous of the head is not kept up
 };
 
-/// For elements with a member `link`.
+/// Elements have a member `link`.
 template <class T>
 struct MemberLink {
   static T*& next(T& element) { return element.link.next; }

@@ -22,7 +22,7 @@ constexpr uint16_t kSeveral = Owners::kMaxClients;  ///< no client's number
 
 uint16_t owner_of(const Qp* qp) { return qp != nullptr ? qp->tx.owner : Owners::kOwnProcess; }
 
-/// Of the frame, from Ethernet to ICRC.
+/// The length of the frame, from Ethernet to ICRC.
 uint64_t bytes_of(const wire::Packet& packet) {
   return packet.bth_offset + packet.op().header_length + packet.payload.size() + packet.bth.pad + wire::kIcrcBytes;
 }

@@ -1,5 +1,5 @@
-// With thousands of queue pairs, what a message needs is in no cache. A burst asks for all of it before it handles the
-// first: the misses overlap, and each stage follows the pointers that the one before has fetched.
+// With thousands of queue pairs, the state of a message is in no cache. A burst asks for all of it before it handles
+// the first: the misses overlap, and each stage follows the pointers that the one before has fetched.
 #pragma once
 
 #include <cstddef>

@@ -52,8 +52,8 @@ struct alignas(64) ClientTraffic {
   }
 };
 
-/// By the clients' numbers. Each value only grows, also where a number is used again. Owners::kOwnProcess has the
-/// frames that are for no queue pair, too.
+/// The counters stand by the clients' numbers. Each value only grows, also where a number is used again.
+/// Owners::kOwnProcess has the frames that are for no queue pair, too.
 class TrafficCounters {
  public:
   TrafficCounters() : clients_(Owners::kMaxClients) {}

@@ -51,7 +51,7 @@ class Outcome {
   constexpr Failure failure() const { return static_cast<Failure>(byte(kFailureShift)); }
   /// Of Failure::requester and Failure::send_queue.
   constexpr WcStatus status() const { return static_cast<WcStatus>(byte(kStatusShift)); }
-  /// With kReport.
+  /// The event, where kReport is set.
   constexpr AsyncEventType event() const { return static_cast<AsyncEventType>(byte(kEventShift)); }
 
   /// Merges two outcomes. The first failure and the first report stand.

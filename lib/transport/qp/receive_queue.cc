@@ -80,7 +80,7 @@ void forget_recv_in_use(Qp& qp) {
 
 Outcome complete_recv(Context& ctx, Qp& qp, const queues::Cqe& cqe, bool solicited) {
   qp.rx.message.drop_recv();
-  // Before the completion, so that whoever polls it finds room in the ring.
+  // The ring has room before the completion can be polled.
   if (qp.rx.rq.entries() != 0) {
     qp.rx.rq.mirror(qp.rx.rq.next());
   } else if (qp.cold->srq != nullptr) {

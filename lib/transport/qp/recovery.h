@@ -22,7 +22,7 @@ struct SackEcho {
 };
 
 struct alignas(64) Recovery {
-  /// For `window` packets in flight at most. The engine lends the memory that only some queue pairs need at a time.
+  /// At most `window` packets are in flight. The engine lends the memory that only some queue pairs need at a time.
   explicit Recovery(uint32_t window) : requests_ahead(window), responses_ahead(window), loss(window) {}
   /// As new, for a connection that may have `open_window_` packets in flight. Both reorder buffers are empty.
   void reset(uint32_t open_window_) {

@@ -40,7 +40,7 @@ void check_drained(Context& ctx, Qp& qp);
 /// Finds the started request that `psn` belongs to. The search begins at SQ index `index`, which moves to the request.
 /// Nullptr: there is none.
 SendSlot* find_request(Qp& qp, Psn psn, uint32_t& index);
-/// Returns the requests that have PSNs, one per call, oldest first. For loss detection.
+/// Returns the requests that have PSNs, one per call, oldest first. Loss detection uses it.
 class StartedRequests {
  public:
   explicit StartedRequests(const Qp& qp) : qp_(qp), index_(qp.tx.oldest) {}

@@ -210,7 +210,7 @@ Checked execute_atomic(Context& ctx, Qp& qp, const wire::Packet& packet) {
   return queue_response(qp, *resource);
 }
 
-// A READ response without data is the answer, so what is kept for duplicates is a READ of no bytes.
+// A READ response without data is the answer, so a READ of no bytes is kept for duplicates.
 Checked answer_placement(Qp& qp, Resource& resource, const wire::Packet& packet) {
   resource.first_psn = packet.bth.psn;
   resource.packets = 1;
