@@ -78,9 +78,6 @@ Result<Reply> open_device(ClientState& client, const message::OpenDevice& reques
                 fmt::format("the daemon has no device '{}'; `uroce devices` lists them", request.name.substr(0, 64)));
   }
   control::Device& device = **found;
-  if (!client.stands_for_program()) {
-    if (auto admitted = client.admit(); !admitted) return std::unexpected(admitted.error());
-  }
   auto arena = std::make_shared<Arena>([user = client.user, peer = client.peer](uint64_t bytes) {
     return user->charge(Resource::queue_bytes, bytes, peer);
   });
@@ -103,6 +100,9 @@ Result<Reply> open_device(ClientState& client, const message::OpenDevice& reques
   message::encode(out.body, message::OpenDeviceReply{.device = within_reach(client, device.info()),
                                                      .doorbells = place_of((*session)->doorbells().small_rings()),
                                                      .doorbell_entries = (*session)->doorbells().small_entries()});
+  if (!client.stands_for_program()) {
+    if (auto admitted = client.admit(); !admitted) return std::unexpected(admitted.error());
+  }
   const std::scoped_lock lock(client.session_mutex);
   client.session = std::move(*session);
   client.counted.emplace(client.user->traffic(), *client.session);

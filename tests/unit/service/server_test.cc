@@ -122,6 +122,7 @@ TEST_F(ServerTest, AProgramHasOneConnectionForItsDevices) {
 TEST_F(ServerTest, ChargesEachOpenedDeviceAsAConnection) {
   start({{Resource::connection, 2}});
   const auto first = open_daemon_device(name(0), {socket_});
+  test::expect_error(open_daemon_device("nothing", {socket_}), ENODEV, "nothing");
   auto second = std::make_optional(open_daemon_device(name(1), {socket_}));
   ASSERT_TRUE(first.has_value() && second->has_value());
   test::expect_error(open_daemon_device(name(0), {socket_}), ENOMEM, "connection");
