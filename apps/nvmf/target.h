@@ -5,8 +5,10 @@
 #include <expected>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
@@ -58,6 +60,19 @@ class Target {
   mutable std::mutex mutex_;                              ///< guards the following
   std::vector<std::shared_ptr<Controller>> controllers_;  ///< by id - first_id_; null where free
   uint16_t next_id_ = 0;
+};
+
+/// The discovery log for hosts at one portal.
+class PortalLog final : public DiscoveryLog {
+ public:
+  PortalLog(const Target& target, Portal portal) : target_(target), portal_(std::move(portal)) {}
+  void read(std::string_view host_nqn, uint64_t offset, std::span<std::byte> out) const override {
+    target_.discovery_log(host_nqn, portal_, offset, out);
+  }
+
+ private:
+  const Target& target_;
+  const Portal portal_;
 };
 
 }  // namespace uroce::nvmf
