@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "dropin/common/report.h"
@@ -20,14 +19,6 @@ constexpr uint64_t kSent = uint64_t{1} << 32;  ///< marks the wr_id of a send; t
 constexpr unsigned kAcknowledgeAt = 256;
 
 }  // namespace
-
-bool Stream::can_send() const {
-  return requests_free_ != 0 && out_free_ >= kLowWater && sent_ != send_limit_ && targets()[target_].length != 0;
-}
-
-bool Stream::all_sent_or_end() const {
-  return control_limit_ - control_sent_ + requests_free_ == sizes_.send_queue || phase_ != Phase::connected;
-}
 
 int Stream::wait(bool at_once, Test test) {
   const auto start = Clock::now();
@@ -116,20 +107,10 @@ void Stream::on_received(const ibv_wc& done) {
   const uint32_t message = be32toh(done.imm_data);
   const uint32_t value = wire::value_of(message);
   switch (wire::op_of(message)) {
-    case wire::Op::data: {
-      const uint32_t next = data_tail_ + 1 == data_.size() ? 0 : data_tail_ + 1;
-      // A peer that exceeds its credits is broken or hostile.
-      if (next == data_head_ || value > sizes_.receive_bytes - unread_) return breaks(EPROTO);
-      if (value == 0) {
-        ++received_;
-        return;
-      }
-      data_[data_tail_] = value;
-      unread_ += value;
-      data_tail_ = next;
+    case wire::Op::data:
+      if (!incoming_.add(value)) breaks(EPROTO);
       return;
-    }
-    case wire::Op::targets: send_limit_ = static_cast<uint16_t>(value); return;
+    case wire::Op::targets: peer_.set_limit(static_cast<uint16_t>(value)); return;
     case wire::Op::control: return on_control(value);
     default: return;  // a mapping was written, or a message of a later version
   }
@@ -149,19 +130,13 @@ void Stream::on_control(uint32_t what) {
 void Stream::on_sent(const ibv_wc& done) {
   const auto message = static_cast<uint32_t>(done.wr_id);
   switch (wire::op_of(message)) {
-    case wire::Op::targets: ++control_limit_; break;
+    case wire::Op::targets: outgoing_.control_returned(); break;
     case wire::Op::control:
-      ++control_limit_;
+      outgoing_.control_returned();
       if (message == wire::message(wire::Control::disconnect)) part(Phase::disconnected);
       break;
-    case wire::Op::mapping:
-      ++requests_free_;
-      out_free_ += sizeof(wire::Mapping);
-      break;
-    default:
-      ++requests_free_;
-      out_free_ += wire::value_of(message);
-      break;
+    case wire::Op::mapping: outgoing_.returned(sizeof(wire::Mapping)); break;
+    default: outgoing_.returned(wire::value_of(message)); break;
   }
   if (done.status != IBV_WC_SUCCESS) breaks(ECONNRESET);
 }
@@ -179,40 +154,26 @@ void Stream::part(Phase into) {
   waiters.wake();
 }
 
-bool Stream::owes_credits() const {
-  const auto past = static_cast<int16_t>(static_cast<uint16_t>(received_ - grant_at_));
-  return phase_ == Phase::connected && can_control() && (in_freed_ >= sizes_.receive_bytes / 2 || past >= 0);
-}
+bool Stream::owes_credits() const { return phase_ == Phase::connected && can_control() && incoming_.owes_peer(); }
 
 void Stream::update_credits() {
   if (owes_credits()) send_credits();
 }
 
 void Stream::send_credits() {
-  const uint32_t half = sizes_.receive_bytes / 2;
-  const uint32_t place = control_sent_++;
-  grant_at_ = static_cast<uint16_t>(received_ + sizes_.receive_queue / 2);
-  const auto limit = static_cast<uint16_t>(received_ + sizes_.receive_queue);
-  const uint32_t message = wire::message(wire::Op::targets, limit);
-  if (in_freed_ < half) {
-    post({}, IBV_WR_RDMA_WRITE_WITH_IMM, message, false, 0, 0);
+  const uint32_t place = outgoing_.take_control();
+  const uint32_t message = wire::message(wire::Op::targets, incoming_.grant());
+  if (!incoming_.half_is_free()) {
+    post({}, IBV_WR_RDMA_WRITE_WITH_IMM, message, false, {});
     return;
   }
-  wire::Target room{in_.address() + in_given_, in_.rkey(), half};
-  if (swaps_) room = wire::swapped(room);
-  // One of the slots behind the ring; there is one per control message in flight.
-  std::byte* there = out_.data() + sizes_.send_bytes + place % kControls * sizeof(room);
-  std::memcpy(there, &room, sizeof(room));
-  ibv_sge piece{reinterpret_cast<uint64_t>(there), sizeof(room), out_.lkey()};
-  post({&piece, 1}, IBV_WR_RDMA_WRITE_WITH_IMM, message, sizeof(room) <= sizes_.inline_bytes,
-       remote_targets_.address + remote_target_ * sizeof(room), remote_targets_.key);
-  in_freed_ -= half;
-  in_given_ = in_given_ == 0 ? half : 0;
-  if (++remote_target_ >= remote_targets_.length) remote_target_ = 0;
+  ibv_sge piece = outgoing_.put_entry(place, peer_.as_read(incoming_.half()));
+  post({&piece, 1}, IBV_WR_RDMA_WRITE_WITH_IMM, message, piece.length <= sizes_.inline_bytes, peer_.target_place());
+  incoming_.half_given();
+  peer_.target_written();
 }
 
-int Stream::post(std::span<ibv_sge> pieces, ibv_wr_opcode opcode, uint32_t message, bool as_inline, uint64_t address,
-                 uint32_t rkey) {
+int Stream::post(std::span<ibv_sge> pieces, ibv_wr_opcode opcode, uint32_t message, bool as_inline, Peer::Place place) {
   ibv_send_wr request{};
   request.wr_id = kSent | message;
   request.sg_list = pieces.data();
@@ -220,8 +181,8 @@ int Stream::post(std::span<ibv_sge> pieces, ibv_wr_opcode opcode, uint32_t messa
   request.opcode = opcode;
   request.send_flags = as_inline ? IBV_SEND_INLINE : 0;
   request.imm_data = htobe32(message);
-  request.wr.rdma.remote_addr = address;
-  request.wr.rdma.rkey = rkey;
+  request.wr.rdma.remote_addr = place.address;
+  request.wr.rdma.rkey = place.key;
   ibv_send_wr* bad = nullptr;
   const int error = ibv_post_send(id_->qp, &request, &bad);
   return error == 0 ? 0 : minus_one(error);

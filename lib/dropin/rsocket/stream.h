@@ -11,22 +11,16 @@
 #include <list>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <vector>
+#include <span>
 
-#include "dropin/rsocket/buffer.h"
+#include "dropin/rsocket/incoming.h"
+#include "dropin/rsocket/mappings.h"
+#include "dropin/rsocket/outgoing.h"
+#include "dropin/rsocket/peer.h"
 #include "dropin/rsocket/socket.h"
 #include "dropin/rsocket/wire.h"
 
 namespace uroce::dropin::rsocket {
-
-/// Memory that the application lets the peer write to (riomap()), and whether the peer knows of it.
-struct Mapped {
-  off_t offset = 0;
-  ibv_mr* mr = nullptr;
-  int index = -1;  ///< in the peer's table; -1 when it was not sent
-  bool advertised = true;
-};
 
 enum class Phase : uint8_t {
   idle,
@@ -72,9 +66,6 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
 
   short readiness(short events);
 
-  /// Control messages that may be in flight at once; so many send requests are reserved for them.
-  static constexpr uint32_t kControls = 4;
-
   // connect.cc: on the watcher's thread, except the calls that begin to connect.
   bool open_channel();
   bool take_descriptor();
@@ -99,7 +90,6 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
 
   // endpoint.cc
   int make_endpoint();
-  int make_buffers();
   wire::Greeting greeting() const;
   void take_greeting(const wire::Greeting& peer);
   int post_receive();
@@ -118,32 +108,24 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   void update_credits();
   bool owes_credits() const;
   void send_credits();
-  int post(std::span<ibv_sge> pieces, ibv_wr_opcode opcode, uint32_t message, bool as_inline, uint64_t address,
-           uint32_t rkey);
+  int post(std::span<ibv_sge> pieces, ibv_wr_opcode opcode, uint32_t message, bool as_inline, Peer::Place place);
 
   // The conditions that calls wait for.
   bool never() const { return false; }
   bool at_all() const { return true; }
   bool is_armed() const { return armed_; }
-  bool has_data() const { return data_head_ != data_tail_; }
+  bool has_data() const { return incoming_.has_data(); }
   bool has_data_or_end() const { return has_data() || !readable_; }
-  bool can_send() const;
+  bool can_send() const { return outgoing_.has_room() && peer_.has_room(); }
   bool can_send_or_end() const { return can_send() || !writable_; }
-  bool can_control() const { return control_sent_ != control_limit_; }
+  bool can_control() const { return outgoing_.can_control(); }
   bool can_control_or_end() const { return can_control() || phase_ != Phase::connected; }
-  bool all_sent_or_end() const;
+  bool all_sent_or_end() const { return outgoing_.all_sent() || phase_ != Phase::connected; }
 
   // transfer.cc: with send_mutex_ held.
   int await_room(int flags);
-  int send_piece(IoCursor& from, std::size_t size, wire::Op op, uint32_t value, uint64_t address, uint32_t rkey);
+  int send_piece(IoCursor& from, std::size_t size, wire::Op op, uint32_t value, Peer::Place place);
   int send_mappings(int flags);
-  wire::Target next_target() const;
-  void consume_target(uint32_t bytes);
-  std::size_t peek(IoCursor to) const;
-  void take_data(IoCursor& to);
-
-  // map.cc
-  std::optional<wire::Mapping> find_mapping(uint64_t offset) const;
 
   // stream_options.cc
   int set_socket_option(int name, const void* value, socklen_t length);
@@ -157,8 +139,6 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   int set_switch(uint32_t which, bool on);
   int set_keepalive(bool on);
   void send_keepalive();
-
-  volatile wire::Target* targets() const { return reinterpret_cast<volatile wire::Target*>(tables_.data()); }
 
   rdma_event_channel* channel_ = nullptr;
   int number_ = -1;  ///< a duplicate of the channel's descriptor
@@ -183,46 +163,18 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   ibv_comp_channel* completions_ = nullptr;
   ibv_cq* cq_ = nullptr;
 
-  // Lock order: as listed.
+  // Lock order: as listed, with that of mappings_ behind receive_mutex_.
   std::mutex send_mutex_;
   std::mutex receive_mutex_;
-  std::mutex map_mutex_;
   std::mutex cq_mutex_;
   std::mutex wait_mutex_;
   std::atomic<bool> armed_{false};
   unsigned unacknowledged_ = 0;  ///< events, guarded by wait_mutex_
 
-  // Sending.
-  Buffer out_;
-  uint32_t out_at_ = 0;                ///< offset of the next bytes
-  std::atomic<uint32_t> out_free_{0};  ///< bytes
-  std::atomic<uint32_t> requests_free_{0};
-  std::atomic<uint16_t> sent_{0};        ///< messages
-  std::atomic<uint16_t> send_limit_{0};  ///< messages that the peer's credits allow
-  std::atomic<uint32_t> control_sent_{0};
-  std::atomic<uint32_t> control_limit_{0};
-  Buffer tables_;  ///< written by the peer: the table of targets, then the table of mappings
-  uint32_t target_ = 0;
-  wire::Target remote_targets_;  ///< the peer's table of our receive buffers
-  uint32_t remote_target_ = 0;
-  uint64_t remote_mappings_ = 0;  ///< address of the peer's table of our mappings
-  uint32_t remote_mapping_count_ = 0;
-  bool swaps_ = false;  ///< the peer has the other byte order
-
-  // Receiving.
-  Buffer in_;
-  std::vector<uint32_t> data_;  ///< a ring: the unread bytes of each message
-  std::atomic<uint32_t> data_head_{0}, data_tail_{0};
-  std::atomic<uint32_t> unread_{0};    ///< the sum of data_
-  std::atomic<uint32_t> in_freed_{0};  ///< bytes read since a buffer was last advertised
-  uint32_t in_given_ = 0;              ///< offset of the half to advertise next
-  uint32_t in_at_ = 0;                 ///< offset of the next bytes to read
-  std::atomic<uint16_t> received_{0};  ///< messages read
-  std::atomic<uint16_t> grant_at_{0};  ///< when received_ reaches this, credits are due
-
-  std::list<Mapped> mapped_;
-  std::vector<bool> mapping_used_;
-  std::atomic<bool> unsent_mappings_{false};
+  Outgoing outgoing_;
+  Incoming incoming_;
+  Peer peer_;
+  Mappings mappings_;
 
   std::atomic<uint32_t> switches_{0};  ///< boolean options, one bit each
   int keepalive_seconds_ = 0;

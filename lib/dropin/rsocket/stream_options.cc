@@ -71,10 +71,10 @@ int Stream::set_socket_option(int name, const void* value, socklen_t length) {
       }
       return set_switch(kReuseAddress, number != 0);
     case SO_RCVBUF:
-      if (!in_) sizes_.receive_bytes = doubled(number, 2);
+      if (!incoming_.made()) sizes_.receive_bytes = doubled(number, 2);
       return 0;
     case SO_SNDBUF:
-      if (!out_) sizes_.send_bytes = doubled(number, 2 * kLowWater);
+      if (!outgoing_.made()) sizes_.send_bytes = doubled(number, 2 * kLowWater);
       return 0;
     case SO_LINGER: return set_switch(kLinger, number != 0);
     case SO_KEEPALIVE: return set_keepalive(number != 0);
@@ -226,8 +226,8 @@ void Stream::send_keepalive() {
   if (read(keepalive_fd_, &expired, sizeof(expired)) < 0) return;
   const std::lock_guard lock(cq_mutex_);
   if (phase_ != Phase::connected || !can_control()) return;
-  ++control_sent_;
-  post({}, IBV_WR_RDMA_WRITE, wire::message(wire::Control::keepalive), false, 0, 0);
+  outgoing_.take_control();
+  post({}, IBV_WR_RDMA_WRITE, wire::message(wire::Control::keepalive), false, {});
 }
 
 }  // namespace uroce::dropin::rsocket

@@ -1,7 +1,6 @@
-// Sending and receiving a stream's bytes (rsend(), rrecv() and others).
+// Sending and receiving a stream's bytes (rsend(), rrecv(), riowrite() and others).
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "dropin/common/report.h"
 #include "dropin/rsocket/stream.h"
@@ -19,18 +18,6 @@ int connecting_fault() { return minus_one(errno == EINPROGRESS ? EAGAIN : errno)
 
 }  // namespace
 
-wire::Target Stream::next_target() const {
-  const volatile wire::Target& from = targets()[target_];
-  return {from.address, from.key, from.length};
-}
-
-void Stream::consume_target(uint32_t bytes) {
-  volatile wire::Target& from = targets()[target_];
-  from.address = from.address + bytes;
-  from.length = from.length - bytes;
-  if (from.length == 0) target_ = (target_ + 1) % wire::kTargets;
-}
-
 int Stream::await_room(int flags) {
   if (phase_ != Phase::connected || !writable_) {
     return minus_one(phase_ == Phase::connected ? EPIPE : phase_ < Phase::connected ? ENOTCONN : ECONNRESET);
@@ -41,20 +28,24 @@ int Stream::await_room(int flags) {
 }
 
 /// `value` is sent in the message: the size of data, the index of a mapping.
-int Stream::send_piece(IoCursor& from, std::size_t size, wire::Op op, uint32_t value, uint64_t address, uint32_t rkey) {
-  const std::size_t to_end = std::min<std::size_t>(size, sizes_.send_bytes - out_at_);
-  from.get(out_.data() + out_at_, to_end);
-  from.get(out_.data(), size - to_end);
-  ibv_sge pieces[2] = {{out_.address() + out_at_, static_cast<uint32_t>(to_end), out_.lkey()},
-                       {out_.address(), static_cast<uint32_t>(size - to_end), out_.lkey()}};
-  out_at_ = static_cast<uint32_t>((out_at_ + size) % sizes_.send_bytes);
-  out_free_ -= static_cast<uint32_t>(size);
-  --requests_free_;
+int Stream::send_piece(IoCursor& from, std::size_t size, wire::Op op, uint32_t value, Peer::Place place) {
+  Outgoing::Pieces pieces = outgoing_.put(from, size);
   const bool notifies = op != wire::Op::write;
-  const int result = post({pieces, size > to_end ? 2u : 1u}, notifies ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
-                          wire::message(op, value), size <= sizes_.inline_bytes, address, rkey);
+  const int result = post(pieces.used(), notifies ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
+                          wire::message(op, value), size <= sizes_.inline_bytes, place);
   if (result != 0) breaks(errno);
   return result;
+}
+
+int Stream::send_mappings(int flags) {
+  return mappings_.send_unsent([&](uint32_t index, const wire::Mapping& mapping) {
+    if (await_room(flags) != 0) return -1;
+    wire::Mapping entry = peer_.as_read(mapping);
+    const iovec bytes{&entry, sizeof(entry)};
+    IoCursor from({&bytes, 1});
+    peer_.use_credit();
+    return send_piece(from, sizeof(entry), wire::Op::mapping, index, peer_.mapping_place(index));
+  });
 }
 
 ssize_t Stream::send(IoCursor from, int flags, const sockaddr* to, socklen_t /*length*/) {
@@ -62,49 +53,54 @@ ssize_t Stream::send(IoCursor from, int flags, const sockaddr* to, socklen_t /*l
   if (phase_ == Phase::connecting && wait_connected(non_blocking(flags)) != 0) return connecting_fault();
   const std::lock_guard lock(send_mutex_);
   const std::size_t total = from.left();
-  if (unsent_mappings_ && send_mappings(flags) != 0) return -1;
+  if (mappings_.unsent() && send_mappings(flags) != 0) return -1;
   std::size_t step = kFirstPiece;
   int result = 0;
   while (from.left() > 0 && (result = await_room(flags)) == 0) {
     std::size_t size = std::min(step, from.left());
     step = std::min(step * 2, kLongestPiece);
-    const wire::Target target = next_target();
+    const wire::Target room = peer_.room();
     // A peer that withdraws its target makes this 0: send nothing and wait again.
-    size = std::min<std::size_t>({size, out_free_.load(), target.length});
+    size = std::min<std::size_t>({size, outgoing_.free(), room.length});
     if (size == 0) continue;
-    ++sent_;
+    peer_.use_credit();
     const auto bytes = static_cast<uint32_t>(size);
-    consume_target(bytes);
-    result = send_piece(from, size, wire::Op::data, bytes, target.address, target.key);
+    peer_.use_room(bytes);
+    result = send_piece(from, size, wire::Op::data, bytes, {room.address, room.key});
     if (result != 0) break;
   }
   const std::size_t sent = total - from.left();
   return result != 0 && sent == 0 ? -1 : static_cast<ssize_t>(sent);
 }
 
-std::size_t Stream::peek(IoCursor to) const {
-  const std::size_t total = to.left();
-  const std::size_t size = std::min<std::size_t>(total, unread_);
-  const std::size_t to_end = std::min<std::size_t>(size, sizes_.receive_bytes - in_at_);
-  to.put(in_.data() + in_at_, to_end);
-  to.put(in_.data(), size - to_end);
-  return total - to.left();
+off_t Stream::map(void* buffer, std::size_t length, int protection, off_t offset) {
+  return mappings_.map(id_->pd, buffer, length, protection, offset);
 }
 
-void Stream::take_data(IoCursor& to) {
-  while (to.left() > 0 && has_data()) {
-    uint32_t& message = data_[data_head_];
-    const std::size_t size = std::min<std::size_t>({message, to.left(), std::size_t{sizes_.receive_bytes} - in_at_});
-    to.put(in_.data() + in_at_, size);
-    const auto bytes = static_cast<uint32_t>(size);
-    in_at_ = (in_at_ + bytes) % sizes_.receive_bytes;
-    message -= bytes;
-    unread_ -= bytes;
-    in_freed_ += bytes;
-    if (message != 0) continue;
-    data_head_ = data_head_ + 1 == data_.size() ? 0 : data_head_ + 1;
-    ++received_;
+int Stream::unmap(void* buffer, std::size_t length) { return mappings_.unmap(buffer, length); }
+
+std::size_t Stream::write_at(IoCursor from, off_t offset, int flags) {
+  const std::lock_guard lock(send_mutex_);
+  const std::size_t total = from.left();
+  if (mappings_.unsent() && send_mappings(flags) != 0) return static_cast<std::size_t>(-1);
+  std::size_t step = kFirstPiece;
+  int result = 0;
+  while (from.left() > 0) {
+    const uint64_t at = static_cast<uint64_t>(offset) + (total - from.left());
+    const auto there = peer_.find_mapping(at);
+    if (!there) break;
+    result = await_room(flags);
+    if (result != 0) break;
+    const uint64_t into = at - there->offset;
+    const std::size_t size =
+        std::min<std::size_t>({step, from.left(), outgoing_.free(), std::size_t{there->memory.length} - into});
+    step = std::min(step * 2, kLongestPiece);
+    const auto value = static_cast<uint32_t>(size);
+    result = send_piece(from, size, wire::Op::write, value, {there->memory.address + into, there->memory.key});
+    if (result != 0) break;
   }
+  const std::size_t sent = total - from.left();
+  return result != 0 && sent == 0 ? static_cast<std::size_t>(-1) : sent;
 }
 
 ssize_t Stream::receive(IoCursor to, int flags, sockaddr* from, socklen_t* length) {
@@ -117,8 +113,8 @@ ssize_t Stream::receive(IoCursor to, int flags, sockaddr* from, socklen_t* lengt
   do {
     if (!has_data()) result = wait(non_blocking(flags), &Stream::has_data_or_end);
     if (result != 0) break;
-    if ((flags & MSG_PEEK) != 0) return static_cast<ssize_t>(peek(to));
-    take_data(to);
+    if ((flags & MSG_PEEK) != 0) return static_cast<ssize_t>(incoming_.peek(to));
+    incoming_.take(to);
   } while (to.left() > 0 && (flags & MSG_WAITALL) != 0 && (has_data() || readable_));
   // The peer may be waiting for the freed room.
   if (const int reason = errno; owes_credits()) {
@@ -151,8 +147,8 @@ int Stream::shutdown(int how) {
     if (!can_control() && process(false, &Stream::can_control_or_end) != 0) return -1;
     if (phase_ == Phase::connected) {
       const std::lock_guard lock(cq_mutex_);
-      ++control_sent_;
-      if (post({}, IBV_WR_RDMA_WRITE_WITH_IMM, wire::message(what), false, 0, 0) != 0) breaks(errno);
+      outgoing_.take_control();
+      if (post({}, IBV_WR_RDMA_WRITE_WITH_IMM, wire::message(what), false, {}) != 0) breaks(errno);
     }
   }
   if (phase_ == Phase::connected) process(false, &Stream::all_sent_or_end);
