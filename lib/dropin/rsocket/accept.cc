@@ -1,7 +1,4 @@
 // A listening stream. Requests are accepted as they arrive; established connections wait for raccept().
-#include <sys/eventfd.h>
-
-#include <algorithm>
 #include <cerrno>
 
 #include "dropin/common/report.h"
@@ -10,20 +7,12 @@
 
 namespace uroce::dropin::rsocket {
 
-namespace {
-
-/// Bound on connections that wait for raccept(). The daemon's backlog bounds requests, which do not wait here.
-constexpr std::size_t kWaitingMax = 4096;
-
-}  // namespace
-
 int Stream::listen(int backlog) {
   const std::lock_guard lock(cm_mutex_);
   if (phase_ == Phase::listening) return 0;
   if (phase_ != Phase::idle && phase_ != Phase::bound) return minus_one(EINVAL);
   if (rdma_listen(id_, backlog) != 0) return -1;
-  accept_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
-  if (accept_fd_ < 0) return -1;
+  if (arrivals_.open() != 0) return -1;
   phase_ = Phase::listening;
   return watch() ? 0 : -1;
 }
@@ -31,13 +20,10 @@ int Stream::listen(int backlog) {
 int Stream::accept(sockaddr* address, socklen_t* length) {
   std::unique_lock lock(cm_mutex_);
   if (phase_ != Phase::listening) return minus_one(EINVAL);
-  if (accepted_.empty() && non_blocking(0)) return minus_one(EAGAIN);
-  changed_.wait(lock, [this] { return !accepted_.empty() || phase_ != Phase::listening; });
-  if (accepted_.empty()) return minus_one(EINVAL);  // closed by another thread
-  const auto taken = std::move(accepted_.front());
-  accepted_.pop_front();
-  eventfd_t one = 0;
-  eventfd_read(accept_fd_, &one);
+  if (arrivals_.none() && non_blocking(0)) return minus_one(EAGAIN);
+  changed_.wait(lock, [this] { return !arrivals_.none() || phase_ != Phase::listening; });
+  if (arrivals_.none()) return minus_one(EINVAL);  // closed by another thread
+  const auto taken = arrivals_.take();
   lock.unlock();
   if (!taken->take_descriptor()) {
     const int reason = errno;
@@ -54,8 +40,7 @@ void Stream::on_request(const rdma_cm_event& event) {
   auto child = std::make_shared<Stream>(family());
   child->sizes_ = sizes_;
   child->id_ = event.id;
-  const bool room = accepted_.size() + accepting_.size() < kWaitingMax;
-  if (!room || !child->open_channel() || rdma_migrate_id(child->id_, child->channel_) != 0) {
+  if (arrivals_.full() || !child->open_channel() || rdma_migrate_id(child->id_, child->channel_) != 0) {
     rdma_reject(event.id, nullptr, 0);
     return;
   }
@@ -66,7 +51,7 @@ void Stream::on_request(const rdma_cm_event& event) {
     rdma_reject(event.id, nullptr, 0);
     return;
   }
-  accepting_.push_back(std::move(child));
+  arrivals_.add(std::move(child));
 }
 
 int Stream::answer_request(const rdma_conn_param& request) {
@@ -90,11 +75,7 @@ void Stream::on_accepted() {
   phase_ = Phase::connected;
   {
     const std::lock_guard lock(listener->cm_mutex_);
-    const auto self = std::ranges::find(listener->accepting_, this, &std::shared_ptr<Stream>::get);
-    if (self == listener->accepting_.end()) return;
-    listener->accepted_.push_back(std::move(*self));
-    listener->accepting_.erase(self);
-    eventfd_write(listener->accept_fd_, 1);
+    if (!listener->arrivals_.establish(this)) return;
     listener->changed_.notify_one();
   }
   listener->waiters.wake();
@@ -103,11 +84,10 @@ void Stream::on_accepted() {
 /// Drops a child whose connection failed. The watcher's thread destroys it after its handler has returned.
 void Stream::drop_accepting(const Stream* child) {
   const std::lock_guard lock(cm_mutex_);
-  const auto found = std::ranges::find(accepting_, child, &std::shared_ptr<Stream>::get);
-  if (found == accepting_.end()) return;
-  Watcher::connections().remove((*found)->channel_->fd);
-  (*found)->watched_ = false;
-  accepting_.erase(found);
+  const auto found = arrivals_.remove(child);
+  if (found == nullptr) return;
+  Watcher::connections().remove(found->channel_->fd);
+  found->watched_ = false;
 }
 
 }  // namespace uroce::dropin::rsocket

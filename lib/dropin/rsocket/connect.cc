@@ -202,12 +202,10 @@ void Stream::close() {
   if (phase_ == Phase::connected) shutdown(SHUT_RDWR);
   set_keepalive(false);
   if (watched_) Watcher::connections().remove(channel_->fd);
-  std::deque<std::shared_ptr<Stream>> waiting;
+  std::deque<Arrivals::Connection> waiting;
   {
     const std::lock_guard lock(cm_mutex_);
-    waiting.swap(accepted_);
-    waiting.insert(waiting.end(), accepting_.begin(), accepting_.end());
-    accepting_.clear();
+    waiting = arrivals_.take_all();
     if (phase_ < Phase::connected) change(Phase::broken);
   }
   for (const auto& each : waiting) each->close();

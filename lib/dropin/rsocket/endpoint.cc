@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "dropin/common/report.h"
 #include "dropin/rsocket/stream.h"
@@ -71,14 +72,13 @@ void Stream::release() {
   if (completions_ != nullptr) ibv_destroy_comp_channel(completions_);
   if (id_ != nullptr) rdma_destroy_id(id_);
   if (channel_ != nullptr) rdma_destroy_event_channel(channel_);
-  for (const int fd : {number_, accept_fd_, keepalive_fd_}) {
-    if (fd >= 0) ::close(fd);
-  }
+  if (number_ >= 0) ::close(std::exchange(number_, -1));
+  arrivals_.reset();
+  keepalive_.reset();
   cq_ = nullptr;
   completions_ = nullptr;
   id_ = nullptr;
   channel_ = nullptr;
-  number_ = accept_fd_ = keepalive_fd_ = -1;
 }
 
 }  // namespace uroce::dropin::rsocket

@@ -11,7 +11,7 @@ short Stream::readiness(short events) {
   switch (phase_.load()) {
     case Phase::listening: {
       const std::lock_guard lock(cm_mutex_);
-      return static_cast<short>(accepted_.empty() ? 0 : events & POLLIN);
+      return static_cast<short>(arrivals_.none() ? 0 : events & POLLIN);
     }
     case Phase::refused: return static_cast<short>((events & (POLLIN | POLLOUT)) | POLLERR);
     case Phase::connected:
@@ -42,7 +42,7 @@ short Stream::arm(short events) {
 
 int Stream::wait_fd() {
   switch (phase_.load()) {
-    case Phase::listening: return accept_fd_;
+    case Phase::listening: return arrivals_.fd();
     case Phase::connected:
     case Phase::disconnected:
     case Phase::broken: return completions_->fd;

@@ -7,13 +7,14 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
-#include <deque>
-#include <list>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
 
+#include "dropin/rsocket/arrivals.h"
 #include "dropin/rsocket/incoming.h"
+#include "dropin/rsocket/keepalive.h"
 #include "dropin/rsocket/mappings.h"
 #include "dropin/rsocket/outgoing.h"
 #include "dropin/rsocket/peer.h"
@@ -138,6 +139,7 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   int segment() const;
   int set_switch(uint32_t which, bool on);
   int set_keepalive(bool on);
+  std::function<void()> keepalive_handler();
   void send_keepalive();
 
   rdma_event_channel* channel_ = nullptr;
@@ -145,7 +147,7 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   rdma_cm_id* id_ = nullptr;
   bool watched_ = false;
 
-  mutable std::mutex cm_mutex_;  ///< guards changes of phase_, and accepted_
+  mutable std::mutex cm_mutex_;  ///< guards changes of phase_, and arrivals_
   std::condition_variable changed_;
   std::atomic<Phase> phase_{Phase::idle};
   std::atomic<bool> readable_{false};
@@ -153,11 +155,8 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   std::atomic<int> error_{0};
   int tries_ = 0;
 
-  // A listener has these.
-  std::deque<std::shared_ptr<Stream>> accepted_;
-  std::list<std::shared_ptr<Stream>> accepting_;
-  std::weak_ptr<Stream> listener_;
-  int accept_fd_ = -1;  ///< an eventfd that counts accepted_
+  Arrivals arrivals_;
+  std::weak_ptr<Stream> listener_;  ///< of a stream that is to be accepted
 
   Sizes sizes_;
   ibv_comp_channel* completions_ = nullptr;
@@ -177,8 +176,7 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   Mappings mappings_;
 
   std::atomic<uint32_t> switches_{0};  ///< boolean options, one bit each
-  int keepalive_seconds_ = 0;
-  int keepalive_fd_ = -1;
+  Keepalive keepalive_;
 };
 
 }  // namespace uroce::dropin::rsocket

@@ -1,17 +1,13 @@
 // Options of a stream (rsetsockopt(), rgetsockopt()).
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 
 #include "dropin/common/report.h"
 #include "dropin/rsocket/stream.h"
-#include "dropin/rsocket/watcher.h"
 
 namespace uroce::dropin::rsocket {
 
@@ -21,12 +17,6 @@ namespace {
 enum Switch : uint32_t { kReuseAddress = 1, kKeepAlive = 2, kOobInline = 4, kNoDelay = 8, kV6Only = 16, kLinger = 32 };
 
 constexpr int kDefaultSegment = 2048;
-
-int keepalive_default() {
-  std::ifstream file("/proc/sys/net/ipv4/tcp_keepalive_time");
-  int seconds = 0;
-  return file >> seconds && seconds > 0 ? seconds : 7200;
-}
 
 /// The two halves of a buffer must have the same size.
 uint32_t doubled(int value, uint32_t least) {
@@ -92,10 +82,7 @@ int Stream::set_tcp_option(int name, const void* value, socklen_t length) {
     case TCP_MAXSEG: return 0;  // the path's MTU cannot be changed
     case TCP_KEEPIDLE:
       if (number <= 0) return minus_one(EINVAL);
-      keepalive_seconds_ = number;
-      if (keepalive_fd_ < 0) return 0;
-      set_keepalive(false);
-      return set_keepalive(true);
+      return keepalive_.set_seconds(number, keepalive_handler());
     case TCP_NODELAY: return set_switch(kNoDelay, number != 0);
     default: return minus_one(ENOTSUP);
   }
@@ -134,9 +121,7 @@ int Stream::get_option(int level, int name, void* value, socklen_t* length) {
     return 0;
   }
   if (is(IPPROTO_TCP, TCP_KEEPCNT) || is(IPPROTO_TCP, TCP_KEEPINTVL)) return give_number(1, value, length);
-  if (is(IPPROTO_TCP, TCP_KEEPIDLE)) {
-    return give_number(keepalive_seconds_ != 0 ? keepalive_seconds_ : keepalive_default(), value, length);
-  }
+  if (is(IPPROTO_TCP, TCP_KEEPIDLE)) return give_number(keepalive_.seconds(), value, length);
   if (is(IPPROTO_TCP, TCP_NODELAY)) return give_switch(kNoDelay);
   if (is(IPPROTO_TCP, TCP_MAXSEG)) return give_number(segment(), value, length);
   if (is(IPPROTO_TCP, TCP_INFO)) return give_tcp_info(value, length);
@@ -203,27 +188,19 @@ int Stream::give_route(void* value, socklen_t* length) {
 /// Sends a message without bytes at intervals: its completion fails when the peer has gone.
 int Stream::set_keepalive(bool on) {
   set_switch(kKeepAlive, on);
-  if (on == (keepalive_fd_ >= 0)) return 0;
-  if (!on) {
-    Watcher::connections().remove(keepalive_fd_);
-    ::close(std::exchange(keepalive_fd_, -1));
-    return 0;
-  }
-  if (keepalive_seconds_ == 0) keepalive_seconds_ = keepalive_default();
-  keepalive_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-  if (keepalive_fd_ < 0) return -1;
-  itimerspec every{};
-  every.it_interval.tv_sec = every.it_value.tv_sec = keepalive_seconds_;
-  timerfd_settime(keepalive_fd_, 0, &every, nullptr);
-  const bool watched = Watcher::connections().add(keepalive_fd_, [weak = weak_from_this()] {
+  if (on) return keepalive_.start(keepalive_handler());
+  keepalive_.stop();
+  return 0;
+}
+
+std::function<void()> Stream::keepalive_handler() {
+  return [weak = weak_from_this()] {
     if (const auto stream = weak.lock()) stream->send_keepalive();
-  });
-  return watched ? 0 : -1;
+  };
 }
 
 void Stream::send_keepalive() {
-  uint64_t expired = 0;
-  if (read(keepalive_fd_, &expired, sizeof(expired)) < 0) return;
+  if (!keepalive_.expired()) return;
   const std::lock_guard lock(cq_mutex_);
   if (phase_ != Phase::connected || !can_control()) return;
   outgoing_.take_control();
