@@ -1,8 +1,10 @@
 // Connecting a stream. Each event of its id begins the next step, on the watcher's thread.
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "dropin/common/report.h"
 #include "dropin/rdmacm/address.h"
@@ -37,6 +39,20 @@ Stream::~Stream() {
   const int reason = errno;
   release();
   errno = reason;
+}
+
+void Stream::release() {
+  const std::scoped_lock lock(send_mutex_, receive_mutex_, mappings_.mutex(), cq_mutex_, endpoint_.event_mutex());
+  mappings_.clear();
+  endpoint_.release();
+  outgoing_.reset();
+  peer_.reset();
+  incoming_.reset();
+  if (id_ != nullptr) rdma_destroy_id(std::exchange(id_, nullptr));
+  if (channel_ != nullptr) rdma_destroy_event_channel(std::exchange(channel_, nullptr));
+  if (number_ >= 0) ::close(std::exchange(number_, -1));
+  arrivals_.reset();
+  keepalive_.reset();
 }
 
 bool Stream::open_channel() {
@@ -89,6 +105,29 @@ int Stream::ask_for_address() {
 
 int Stream::ask_for_route() { return rdma_resolve_route(id_, kFirstTimeoutMs << tries_++); }
 
+int Stream::make_endpoint() {
+  if (endpoint_.make(id_, sizes_) != 0) return -1;
+  if (outgoing_.make(id_->pd, sizes_) != 0 || peer_.make(id_->pd, sizes_.mappings) != 0) return -1;
+  if (incoming_.make(id_->pd, sizes_) != 0) return -1;
+  for (uint32_t i = 0; i < sizes_.receive_queue; ++i) {
+    if (endpoint_.post_receive() != 0) return -1;
+  }
+  return 0;
+}
+
+wire::Greeting Stream::greeting() const {
+  wire::Greeting out;
+  out.credits = static_cast<uint16_t>(sizes_.receive_queue);
+  out.buffer = incoming_.first_half();
+  peer_.describe(out);
+  return out;
+}
+
+void Stream::take_greeting(const wire::Greeting& peer) {
+  peer_.take_greeting(peer);
+  mappings_.set_entries(peer.mappings);
+}
+
 int Stream::ask_for_connection() {
   if (make_endpoint() != 0) return -1;
   const auto hello = encode(greeting());
@@ -121,14 +160,11 @@ void Stream::on_cm_event(const rdma_cm_event& event) {
     default: break;
   }
   const bool ends = event.event == RDMA_CM_EVENT_DISCONNECTED || event.event == RDMA_CM_EVENT_DEVICE_REMOVAL;
-  if (!ends || id_->qp == nullptr) return;
+  if (!ends || !endpoint_.has_qp()) return;
   // The peer's last bytes may still be in the completion queue. Readers that see the end take no more from there.
   if (phase_ == Phase::connected) process(true, &Stream::at_all);
   part(Phase::disconnected);
-  // Flush the posted requests: their completions wake sleeping threads.
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_ERR;
-  ibv_modify_qp(id_->qp, &attr, IBV_QP_STATE);
+  endpoint_.flush();
 }
 
 void Stream::on_connecting(const rdma_cm_event& event) {

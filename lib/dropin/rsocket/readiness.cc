@@ -45,7 +45,7 @@ int Stream::wait_fd() {
     case Phase::listening: return arrivals_.fd();
     case Phase::connected:
     case Phase::disconnected:
-    case Phase::broken: return completions_->fd;
+    case Phase::broken: return endpoint_.fd();
     default: return -1;
   }
 }

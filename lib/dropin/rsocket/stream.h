@@ -10,9 +10,9 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <span>
 
 #include "dropin/rsocket/arrivals.h"
+#include "dropin/rsocket/endpoint.h"
 #include "dropin/rsocket/incoming.h"
 #include "dropin/rsocket/keepalive.h"
 #include "dropin/rsocket/mappings.h"
@@ -82,19 +82,16 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   void fail_connecting(int reason);
   void change(Phase into);
   int wait_connected(bool at_once);
+  int make_endpoint();
+  wire::Greeting greeting() const;
+  void take_greeting(const wire::Greeting& peer);
+  void release();
 
   // accept.cc
   void on_request(const rdma_cm_event& event);
   int answer_request(const rdma_conn_param& request);
   void on_accepted();
   void drop_accepting(const Stream* child);
-
-  // endpoint.cc
-  int make_endpoint();
-  wire::Greeting greeting() const;
-  void take_greeting(const wire::Greeting& peer);
-  int post_receive();
-  void release();
 
   // completion.cc: with cq_mutex_ held, except wait().
   int wait(bool at_once, Test test);
@@ -109,12 +106,10 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   void update_credits();
   bool owes_credits() const;
   void send_credits();
-  int post(std::span<ibv_sge> pieces, ibv_wr_opcode opcode, uint32_t message, bool as_inline, Peer::Place place);
 
   // The conditions that calls wait for.
-  bool never() const { return false; }
   bool at_all() const { return true; }
-  bool is_armed() const { return armed_; }
+  bool is_armed() const { return endpoint_.armed(); }
   bool has_data() const { return incoming_.has_data(); }
   bool has_data_or_end() const { return has_data() || !readable_; }
   bool can_send() const { return outgoing_.has_room() && peer_.has_room(); }
@@ -159,17 +154,13 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   std::weak_ptr<Stream> listener_;  ///< of a stream that is to be accepted
 
   Sizes sizes_;
-  ibv_comp_channel* completions_ = nullptr;
-  ibv_cq* cq_ = nullptr;
 
-  // Lock order: as listed, with that of mappings_ behind receive_mutex_.
+  // Lock order: as listed. That of mappings_ comes before cq_mutex_, and that of endpoint_ last.
   std::mutex send_mutex_;
   std::mutex receive_mutex_;
-  std::mutex cq_mutex_;
-  std::mutex wait_mutex_;
-  std::atomic<bool> armed_{false};
-  unsigned unacknowledged_ = 0;  ///< events, guarded by wait_mutex_
+  std::mutex cq_mutex_;  ///< for completions
 
+  Endpoint endpoint_;
   Outgoing outgoing_;
   Incoming incoming_;
   Peer peer_;

@@ -204,7 +204,7 @@ void Stream::send_keepalive() {
   const std::lock_guard lock(cq_mutex_);
   if (phase_ != Phase::connected || !can_control()) return;
   outgoing_.take_control();
-  post({}, IBV_WR_RDMA_WRITE, wire::message(wire::Control::keepalive), false, {});
+  endpoint_.post({}, IBV_WR_RDMA_WRITE, wire::message(wire::Control::keepalive), false, {});
 }
 
 }  // namespace uroce::dropin::rsocket

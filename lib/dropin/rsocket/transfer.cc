@@ -31,8 +31,8 @@ int Stream::await_room(int flags) {
 int Stream::send_piece(IoCursor& from, std::size_t size, wire::Op op, uint32_t value, Peer::Place place) {
   Outgoing::Pieces pieces = outgoing_.put(from, size);
   const bool notifies = op != wire::Op::write;
-  const int result = post(pieces.used(), notifies ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
-                          wire::message(op, value), size <= sizes_.inline_bytes, place);
+  const int result = endpoint_.post(pieces.used(), notifies ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
+                                    wire::message(op, value), size <= sizes_.inline_bytes, place);
   if (result != 0) breaks(errno);
   return result;
 }
@@ -148,19 +148,15 @@ int Stream::shutdown(int how) {
     if (phase_ == Phase::connected) {
       const std::lock_guard lock(cq_mutex_);
       outgoing_.take_control();
-      if (post({}, IBV_WR_RDMA_WRITE_WITH_IMM, wire::message(what), false, {}) != 0) breaks(errno);
+      if (endpoint_.post({}, IBV_WR_RDMA_WRITE_WITH_IMM, wire::message(what), false, {}) != 0) breaks(errno);
     }
   }
   if (phase_ == Phase::connected) process(false, &Stream::all_sent_or_end);
   if (phase_ == Phase::disconnected) {
-    // Flush the posted requests: their completions wake sleeping threads.
     const std::lock_guard lock(cq_mutex_);
-    if (cq_ == nullptr) return 0;
-    ibv_req_notify_cq(cq_, 0);
-    armed_ = true;
-    ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_ERR;
-    ibv_modify_qp(id_->qp, &attr, IBV_QP_STATE);
+    if (!endpoint_.open()) return 0;
+    endpoint_.arm();
+    endpoint_.flush();
   }
   return 0;
 }
