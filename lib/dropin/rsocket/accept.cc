@@ -9,19 +9,19 @@ namespace uroce::dropin::rsocket {
 
 int Stream::listen(int backlog) {
   const std::lock_guard lock(cm_mutex_);
-  if (phase_ == Phase::listening) return 0;
-  if (phase_ != Phase::idle && phase_ != Phase::bound) return minus_one(EINVAL);
+  if (state_.phase() == Phase::listening) return 0;
+  if (state_.phase() != Phase::idle && state_.phase() != Phase::bound) return minus_one(EINVAL);
   if (rdma_listen(id_, backlog) != 0) return -1;
   if (arrivals_.open() != 0) return -1;
-  phase_ = Phase::listening;
+  state_.set(Phase::listening);
   return watch() ? 0 : -1;
 }
 
 int Stream::accept(sockaddr* address, socklen_t* length) {
   std::unique_lock lock(cm_mutex_);
-  if (phase_ != Phase::listening) return minus_one(EINVAL);
+  if (state_.phase() != Phase::listening) return minus_one(EINVAL);
   if (arrivals_.none() && non_blocking(0)) return minus_one(EAGAIN);
-  changed_.wait(lock, [this] { return !arrivals_.none() || phase_ != Phase::listening; });
+  changed_.wait(lock, [this] { return !arrivals_.none() || state_.phase() != Phase::listening; });
   if (arrivals_.none()) return minus_one(EINVAL);  // closed by another thread
   const auto taken = arrivals_.take();
   lock.unlock();
@@ -46,7 +46,7 @@ void Stream::on_request(const rdma_cm_event& event) {
   }
   child->id_->context = child.get();
   child->listener_ = weak_from_this();
-  child->phase_ = Phase::connecting;
+  child->state_.set(Phase::connecting);
   if (child->answer_request(event.param.conn) != 0 || !child->watch()) {
     rdma_reject(event.id, nullptr, 0);
     return;
@@ -58,9 +58,9 @@ int Stream::answer_request(const rdma_conn_param& request) {
   const auto* data = static_cast<const std::byte*>(request.private_data);
   const auto peer = wire::decode({data, data != nullptr ? request.private_data_len : std::size_t{0}});
   if (!peer) return minus_one(ENOTSUP);
-  if (make_endpoint() != 0) return -1;
-  take_greeting(*peer);
-  const auto hello = encode(greeting());
+  if (connection_.make(id_, sizes_) != 0) return -1;
+  connection_.take_greeting(*peer);
+  const auto hello = encode(connection_.greeting());
   rdma_conn_param param = request;
   param.private_data = hello.data();
   param.private_data_len = hello.size();
@@ -71,8 +71,7 @@ int Stream::answer_request(const rdma_conn_param& request) {
 void Stream::on_accepted() {
   const auto listener = listener_.lock();
   if (listener == nullptr) return;
-  readable_ = writable_ = true;
-  phase_ = Phase::connected;
+  state_.establish();
   {
     const std::lock_guard lock(listener->cm_mutex_);
     if (!listener->arrivals_.establish(this)) return;

@@ -1,9 +1,10 @@
 // Completions of a stream's queue pair: received data, the peer's credits and control messages, and completed sends.
 #include <array>
 #include <cerrno>
+#include <chrono>
 
 #include "dropin/common/report.h"
-#include "dropin/rsocket/stream.h"
+#include "dropin/rsocket/connection.h"
 
 namespace uroce::dropin::rsocket {
 
@@ -13,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-int Stream::wait(bool at_once, Test test) {
+int Connection::wait(bool at_once, Test test) {
   const auto start = Clock::now();
   do {
     if (process(true, test) == 0) return 0;
@@ -22,7 +23,7 @@ int Stream::wait(bool at_once, Test test) {
   return process(false, test);
 }
 
-int Stream::process(bool at_once, Test test) {
+int Connection::process(bool at_once, Test test) {
   std::unique_lock lock(cq_mutex_);
   int result = 0;
   do {
@@ -52,17 +53,18 @@ int Stream::process(bool at_once, Test test) {
   return result;
 }
 
-int Stream::wait_event() {
+int Connection::wait_event() {
   switch (endpoint_.wait()) {
     case Endpoint::Wait::nothing: return 0;
-    case Endpoint::Wait::taken: waiters.wake(); return 0;  // other threads waited for the event that this one took
+    // Other threads waited for the event that this one took.
+    case Endpoint::Wait::taken: socket_.waiters.wake(); return 0;
     case Endpoint::Wait::interrupted: return -1;
-    case Endpoint::Wait::failed: breaks(errno); return -1;
+    case Endpoint::Wait::failed: state_.breaks(errno); return -1;
   }
   return 0;
 }
 
-int Stream::drain() {
+int Connection::drain() {
   if (!endpoint_.open()) return 0;
   std::array<ibv_wc, 16> done;
   uint32_t receives = 0;
@@ -77,21 +79,21 @@ int Stream::drain() {
       }
     }
   }
-  if (count < 0) breaks(EIO);
-  for (; receives > 0 && phase_ == Phase::connected; --receives) {
-    if (endpoint_.post_receive() != 0) breaks(errno);
+  if (count < 0) state_.breaks(EIO);
+  for (; receives > 0 && state_.connected(); --receives) {
+    if (endpoint_.post_receive() != 0) state_.breaks(errno);
   }
   return count < 0 ? minus_one(EIO) : 0;
 }
 
-void Stream::on_received(const ibv_wc& done) {
-  if (done.status != IBV_WC_SUCCESS) return breaks(ECONNRESET);
-  if ((done.wc_flags & IBV_WC_WITH_IMM) == 0) return breaks(EPROTO);
+void Connection::on_received(const ibv_wc& done) {
+  if (done.status != IBV_WC_SUCCESS) return state_.breaks(ECONNRESET);
+  if ((done.wc_flags & IBV_WC_WITH_IMM) == 0) return state_.breaks(EPROTO);
   const uint32_t message = be32toh(done.imm_data);
   const uint32_t value = wire::value_of(message);
   switch (wire::op_of(message)) {
     case wire::Op::data:
-      if (!incoming_.add(value)) breaks(EPROTO);
+      if (!incoming_.add(value)) state_.breaks(EPROTO);
       return;
     case wire::Op::targets: peer_.set_limit(static_cast<uint16_t>(value)); return;
     case wire::Op::control: return on_control(value);
@@ -99,51 +101,38 @@ void Stream::on_received(const ibv_wc& done) {
   }
 }
 
-void Stream::on_control(uint32_t what) {
+void Connection::on_control(uint32_t what) {
   switch (static_cast<wire::Control>(what)) {
-    case wire::Control::disconnect: return part(Phase::disconnected);
+    case wire::Control::disconnect: return state_.part(Phase::disconnected);
     case wire::Control::shutdown:
-      if (!writable_) return part(Phase::disconnected);
-      readable_ = false;
+      if (!state_.writable()) return state_.part(Phase::disconnected);
+      state_.end_reading();
       return;
     default: return;
   }
 }
 
-void Stream::on_sent(const ibv_wc& done) {
+void Connection::on_sent(const ibv_wc& done) {
   const uint32_t message = Endpoint::message_of(done);
   switch (wire::op_of(message)) {
     case wire::Op::targets: outgoing_.control_returned(); break;
     case wire::Op::control:
       outgoing_.control_returned();
-      if (message == wire::message(wire::Control::disconnect)) part(Phase::disconnected);
+      if (message == wire::message(wire::Control::disconnect)) state_.part(Phase::disconnected);
       break;
     case wire::Op::mapping: outgoing_.returned(sizeof(wire::Mapping)); break;
     default: outgoing_.returned(wire::value_of(message)); break;
   }
-  if (done.status != IBV_WC_SUCCESS) breaks(ECONNRESET);
+  if (done.status != IBV_WC_SUCCESS) state_.breaks(ECONNRESET);
 }
 
-void Stream::breaks(int reason) {
-  if (phase_ != Phase::connected) return;
-  error_ = reason;
-  part(Phase::broken);
-}
+bool Connection::owes_credits() const { return state_.connected() && can_control() && incoming_.owes_peer(); }
 
-void Stream::part(Phase into) {
-  Phase from = Phase::connected;
-  if (!phase_.compare_exchange_strong(from, into)) return;
-  readable_ = writable_ = false;
-  waiters.wake();
-}
-
-bool Stream::owes_credits() const { return phase_ == Phase::connected && can_control() && incoming_.owes_peer(); }
-
-void Stream::update_credits() {
+void Connection::update_credits() {
   if (owes_credits()) send_credits();
 }
 
-void Stream::send_credits() {
+void Connection::send_credits() {
   const uint32_t place = outgoing_.take_control();
   const uint32_t message = wire::message(wire::Op::targets, incoming_.grant());
   if (!incoming_.half_is_free()) {
@@ -151,8 +140,7 @@ void Stream::send_credits() {
     return;
   }
   ibv_sge piece = outgoing_.put_entry(place, peer_.as_read(incoming_.half()));
-  endpoint_.post({&piece, 1}, IBV_WR_RDMA_WRITE_WITH_IMM, message, piece.length <= sizes_.inline_bytes,
-                 peer_.target_place());
+  endpoint_.post({&piece, 1}, IBV_WR_RDMA_WRITE_WITH_IMM, message, piece.length <= inline_bytes_, peer_.target_place());
   incoming_.half_given();
   peer_.target_written();
 }

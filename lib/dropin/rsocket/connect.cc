@@ -42,12 +42,7 @@ Stream::~Stream() {
 }
 
 void Stream::release() {
-  const std::scoped_lock lock(send_mutex_, receive_mutex_, mappings_.mutex(), cq_mutex_, endpoint_.event_mutex());
-  mappings_.clear();
-  endpoint_.release();
-  outgoing_.reset();
-  peer_.reset();
-  incoming_.reset();
+  connection_.release();
   if (id_ != nullptr) rdma_destroy_id(std::exchange(id_, nullptr));
   if (channel_ != nullptr) rdma_destroy_event_channel(std::exchange(channel_, nullptr));
   if (number_ >= 0) ::close(std::exchange(number_, -1));
@@ -69,22 +64,22 @@ bool Stream::watch() {
 
 int Stream::bind(const sockaddr* address, socklen_t /*length*/) {
   if (rdma_bind_addr(id_, const_cast<sockaddr*>(address)) != 0) return -1;
-  phase_ = Phase::bound;
+  state_.set(Phase::bound);
   return 0;
 }
 
 int Stream::connect(const sockaddr* address, socklen_t length) {
   {
     const std::lock_guard lock(cm_mutex_);
-    if (phase_ == Phase::connected) return 0;
-    if (phase_ == Phase::connecting) return minus_one(EALREADY);
-    if (phase_ != Phase::idle && phase_ != Phase::bound) return minus_one(EINVAL);
+    if (state_.connected()) return 0;
+    if (state_.phase() == Phase::connecting) return minus_one(EALREADY);
+    if (state_.phase() != Phase::idle && state_.phase() != Phase::bound) return minus_one(EINVAL);
     const socklen_t needed = rdmacm::address_length(address);
     if (needed == 0 || length < needed) return minus_one(needed == 0 ? EAFNOSUPPORT : EINVAL);
     std::memcpy(&id_->route.addr.dst_storage, address, needed);
     tries_ = 0;
     if (!watch() || ask_for_address() != 0) return -1;
-    phase_ = Phase::connecting;
+    state_.set(Phase::connecting);
   }
   if (non_blocking(0)) return minus_one(EINPROGRESS);
   return wait_connected(false);
@@ -92,10 +87,10 @@ int Stream::connect(const sockaddr* address, socklen_t length) {
 
 int Stream::wait_connected(bool at_once) {
   std::unique_lock lock(cm_mutex_);
-  if (at_once && phase_ == Phase::connecting) return minus_one(EINPROGRESS);
-  changed_.wait(lock, [this] { return phase_ != Phase::connecting; });
-  if (phase_ != Phase::refused) return 0;
-  const int reason = error_.exchange(0);
+  if (at_once && state_.phase() == Phase::connecting) return minus_one(EINPROGRESS);
+  changed_.wait(lock, [this] { return state_.phase() != Phase::connecting; });
+  if (state_.phase() != Phase::refused) return 0;
+  const int reason = state_.take_error();
   return minus_one(reason != 0 ? reason : ENOTCONN);
 }
 
@@ -105,32 +100,9 @@ int Stream::ask_for_address() {
 
 int Stream::ask_for_route() { return rdma_resolve_route(id_, kFirstTimeoutMs << tries_++); }
 
-int Stream::make_endpoint() {
-  if (endpoint_.make(id_, sizes_) != 0) return -1;
-  if (outgoing_.make(id_->pd, sizes_) != 0 || peer_.make(id_->pd, sizes_.mappings) != 0) return -1;
-  if (incoming_.make(id_->pd, sizes_) != 0) return -1;
-  for (uint32_t i = 0; i < sizes_.receive_queue; ++i) {
-    if (endpoint_.post_receive() != 0) return -1;
-  }
-  return 0;
-}
-
-wire::Greeting Stream::greeting() const {
-  wire::Greeting out;
-  out.credits = static_cast<uint16_t>(sizes_.receive_queue);
-  out.buffer = incoming_.first_half();
-  peer_.describe(out);
-  return out;
-}
-
-void Stream::take_greeting(const wire::Greeting& peer) {
-  peer_.take_greeting(peer);
-  mappings_.set_entries(peer.mappings);
-}
-
 int Stream::ask_for_connection() {
-  if (make_endpoint() != 0) return -1;
-  const auto hello = encode(greeting());
+  if (connection_.make(id_, sizes_) != 0) return -1;
+  const auto hello = encode(connection_.greeting());
   rdma_conn_param param{};
   param.private_data = hello.data();
   param.private_data_len = hello.size();
@@ -154,17 +126,13 @@ void Stream::on_cm_readable() {
 }
 
 void Stream::on_cm_event(const rdma_cm_event& event) {
-  switch (phase_.load()) {
+  switch (state_.phase()) {
     case Phase::listening: return on_request(event);
     case Phase::connecting: return on_connecting(event);
     default: break;
   }
   const bool ends = event.event == RDMA_CM_EVENT_DISCONNECTED || event.event == RDMA_CM_EVENT_DEVICE_REMOVAL;
-  if (!ends || !endpoint_.has_qp()) return;
-  // The peer's last bytes may still be in the completion queue. Readers that see the end take no more from there.
-  if (phase_ == Phase::connected) process(true, &Stream::at_all);
-  part(Phase::disconnected);
-  endpoint_.flush();
+  if (ends) connection_.on_disconnected();
 }
 
 void Stream::on_connecting(const rdma_cm_event& event) {
@@ -204,19 +172,23 @@ void Stream::on_answer(const rdma_conn_param& answer) {
   const auto* data = static_cast<const std::byte*>(answer.private_data);
   const auto peer = wire::decode({data, data != nullptr ? answer.private_data_len : std::size_t{0}});
   if (!peer) return fail_connecting(ENOTSUP);
-  take_greeting(*peer);
-  readable_ = writable_ = true;
-  change(Phase::connected);
+  connection_.take_greeting(*peer);
+  state_.establish();
+  announce();
 }
 
 void Stream::fail_connecting(int reason) {
   if (const auto listener = listener_.lock()) return listener->drop_accepting(this);
-  error_ = reason;
+  state_.set_error(reason);
   change(Phase::refused);
 }
 
 void Stream::change(Phase into) {
-  phase_ = into;
+  state_.set(into);
+  announce();
+}
+
+void Stream::announce() {
   changed_.notify_all();
   waiters.wake();
 }
@@ -235,14 +207,14 @@ int Stream::own_name(sockaddr* address, socklen_t* length) {
 }
 
 void Stream::close() {
-  if (phase_ == Phase::connected) shutdown(SHUT_RDWR);
+  if (state_.connected()) shutdown(SHUT_RDWR);
   set_keepalive(false);
   if (watched_) Watcher::connections().remove(channel_->fd);
   std::deque<Arrivals::Connection> waiting;
   {
     const std::lock_guard lock(cm_mutex_);
     waiting = arrivals_.take_all();
-    if (phase_ < Phase::connected) change(Phase::broken);
+    if (state_.phase() < Phase::connected) change(Phase::broken);
   }
   for (const auto& each : waiting) each->close();
   release();

@@ -50,7 +50,8 @@ class Incoming {
   }
   /// Half of the buffer is room that the peer does not know of.
   bool half_is_free() const { return freed_ >= bytes_ / 2; }
-  /// The half that the greeting advertises.
+  /// The credits and the half that the greeting advertises.
+  uint16_t first_credits() const { return static_cast<uint16_t>(credits_); }
   wire::Target first_half() const { return {buffer_.address(), buffer_.rkey(), bytes_ / 2}; }
   /// The half that is advertised next.
   wire::Target half() const { return {buffer_.address() + given_, buffer_.rkey(), bytes_ / 2}; }

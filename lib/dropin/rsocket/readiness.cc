@@ -8,7 +8,7 @@
 namespace uroce::dropin::rsocket {
 
 short Stream::readiness(short events) {
-  switch (phase_.load()) {
+  switch (state_.phase()) {
     case Phase::listening: {
       const std::lock_guard lock(cm_mutex_);
       return static_cast<short>(arrivals_.none() ? 0 : events & POLLIN);
@@ -16,42 +16,33 @@ short Stream::readiness(short events) {
     case Phase::refused: return static_cast<short>((events & (POLLIN | POLLOUT)) | POLLERR);
     case Phase::connected:
     case Phase::disconnected:
-    case Phase::broken: break;
+    case Phase::broken: return connection_.readiness(events);
     default: return 0;
   }
-  int now = 0;
-  if (has_data_or_end()) now |= POLLIN;
-  if (writable_ && can_send()) now |= POLLOUT;
-  now &= events;
-  // Report readable data before POLLHUP: programs treat the hang-up as a failure and would lose the peer's last bytes.
-  const bool unread = (now & POLLIN) != 0 && has_data();
-  if (phase_ == Phase::disconnected && !unread) now |= POLLHUP;
-  if (phase_ == Phase::broken) now |= POLLERR;
-  return static_cast<short>(now);
 }
 
 short Stream::ready(short events) {
-  if (phase_ >= Phase::connected) process(true, &Stream::at_all);
+  if (state_.phase() >= Phase::connected) connection_.process();
   return readiness(events);
 }
 
 short Stream::arm(short events) {
-  if (phase_ == Phase::connected) process(false, &Stream::is_armed);
+  if (state_.connected()) connection_.arm();
   return readiness(events);
 }
 
 int Stream::wait_fd() {
-  switch (phase_.load()) {
+  switch (state_.phase()) {
     case Phase::listening: return arrivals_.fd();
     case Phase::connected:
     case Phase::disconnected:
-    case Phase::broken: return endpoint_.fd();
+    case Phase::broken: return connection_.wait_fd();
     default: return -1;
   }
 }
 
 void Stream::take_event() {
-  if (phase_ >= Phase::connected) wait_event();
+  if (state_.phase() >= Phase::connected) connection_.wait_event();
 }
 
 }  // namespace uroce::dropin::rsocket

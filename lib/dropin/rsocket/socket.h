@@ -86,11 +86,11 @@ class Socket {
 
   /// The flags of rfcntl(), among them O_NONBLOCK.
   std::atomic<int> status_flags{0};
+  bool non_blocking(int flags) const { return (status_flags & O_NONBLOCK) != 0 || (flags & MSG_DONTWAIT) != 0; }
   Waiters waiters;
 
  protected:
   int family() const { return family_; }
-  bool non_blocking(int flags) const { return (status_flags & O_NONBLOCK) != 0 || (flags & MSG_DONTWAIT) != 0; }
 
  private:
   int family_;

@@ -1,5 +1,6 @@
 // A streaming rsocket. It sends bytes by RDMA WRITE with immediate into the peer's receive buffer, as far as the peer
-// has advertised room there, and credits for messages.
+// has advertised room there, and credits for messages. Stream connects, listens and has the options; its Connection
+// moves the bytes.
 #pragma once
 
 #include <rdma/rdma_verbs.h>
@@ -12,27 +13,12 @@
 #include <mutex>
 
 #include "dropin/rsocket/arrivals.h"
-#include "dropin/rsocket/endpoint.h"
-#include "dropin/rsocket/incoming.h"
+#include "dropin/rsocket/connection.h"
 #include "dropin/rsocket/keepalive.h"
-#include "dropin/rsocket/mappings.h"
-#include "dropin/rsocket/outgoing.h"
-#include "dropin/rsocket/peer.h"
 #include "dropin/rsocket/socket.h"
-#include "dropin/rsocket/wire.h"
+#include "dropin/rsocket/stream_state.h"
 
 namespace uroce::dropin::rsocket {
-
-enum class Phase : uint8_t {
-  idle,
-  bound,
-  listening,
-  connecting,
-  refused,  ///< connecting failed; SO_ERROR has the reason
-  connected,
-  disconnected,
-  broken,
-};
 
 class Stream final : public Socket, public std::enable_shared_from_this<Stream> {
  public:
@@ -63,8 +49,6 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   void take_event() override;
 
  private:
-  using Test = bool (Stream::*)() const;
-
   short readiness(short events);
 
   // connect.cc: on the watcher's thread, except the calls that begin to connect.
@@ -81,10 +65,8 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   void on_answer(const rdma_conn_param& answer);
   void fail_connecting(int reason);
   void change(Phase into);
+  void announce();
   int wait_connected(bool at_once);
-  int make_endpoint();
-  wire::Greeting greeting() const;
-  void take_greeting(const wire::Greeting& peer);
   void release();
 
   // accept.cc
@@ -92,36 +74,6 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   int answer_request(const rdma_conn_param& request);
   void on_accepted();
   void drop_accepting(const Stream* child);
-
-  // completion.cc: with cq_mutex_ held, except wait().
-  int wait(bool at_once, Test test);
-  int process(bool at_once, Test test);
-  int drain();
-  void on_received(const ibv_wc& done);
-  void on_sent(const ibv_wc& done);
-  void on_control(uint32_t what);
-  int wait_event();
-  void breaks(int reason);
-  void part(Phase into);
-  void update_credits();
-  bool owes_credits() const;
-  void send_credits();
-
-  // The conditions that calls wait for.
-  bool at_all() const { return true; }
-  bool is_armed() const { return endpoint_.armed(); }
-  bool has_data() const { return incoming_.has_data(); }
-  bool has_data_or_end() const { return has_data() || !readable_; }
-  bool can_send() const { return outgoing_.has_room() && peer_.has_room(); }
-  bool can_send_or_end() const { return can_send() || !writable_; }
-  bool can_control() const { return outgoing_.can_control(); }
-  bool can_control_or_end() const { return can_control() || phase_ != Phase::connected; }
-  bool all_sent_or_end() const { return outgoing_.all_sent() || phase_ != Phase::connected; }
-
-  // transfer.cc: with send_mutex_ held.
-  int await_room(int flags);
-  int send_piece(IoCursor& from, std::size_t size, wire::Op op, uint32_t value, Peer::Place place);
-  int send_mappings(int flags);
 
   // stream_options.cc
   int set_socket_option(int name, const void* value, socklen_t length);
@@ -142,12 +94,9 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
   rdma_cm_id* id_ = nullptr;
   bool watched_ = false;
 
-  mutable std::mutex cm_mutex_;  ///< guards changes of phase_, and arrivals_
+  mutable std::mutex cm_mutex_;  ///< guards changes of state_ before it is connected, and arrivals_
   std::condition_variable changed_;
-  std::atomic<Phase> phase_{Phase::idle};
-  std::atomic<bool> readable_{false};
-  std::atomic<bool> writable_{false};
-  std::atomic<int> error_{0};
+  StreamState state_{waiters};
   int tries_ = 0;
 
   Arrivals arrivals_;
@@ -155,16 +104,7 @@ class Stream final : public Socket, public std::enable_shared_from_this<Stream> 
 
   Sizes sizes_;
 
-  // Lock order: as listed. That of mappings_ comes before cq_mutex_, and that of endpoint_ last.
-  std::mutex send_mutex_;
-  std::mutex receive_mutex_;
-  std::mutex cq_mutex_;  ///< for completions
-
-  Endpoint endpoint_;
-  Outgoing outgoing_;
-  Incoming incoming_;
-  Peer peer_;
-  Mappings mappings_;
+  Connection connection_{state_, *this};
 
   std::atomic<uint32_t> switches_{0};  ///< boolean options, one bit each
   Keepalive keepalive_;

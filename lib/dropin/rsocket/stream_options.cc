@@ -55,16 +55,16 @@ int Stream::set_socket_option(int name, const void* value, socklen_t length) {
   if (take_number(value, length, number) != 0) return -1;  // a struct linger begins with an int
   switch (name) {
     case SO_REUSEADDR:
-      if (phase_ == Phase::idle &&
+      if (state_.phase() == Phase::idle &&
           rdma_set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &number, sizeof(number)) != 0) {
         return -1;
       }
       return set_switch(kReuseAddress, number != 0);
     case SO_RCVBUF:
-      if (!incoming_.made()) sizes_.receive_bytes = doubled(number, 2);
+      if (!connection_.has_receive_buffer()) sizes_.receive_bytes = doubled(number, 2);
       return 0;
     case SO_SNDBUF:
-      if (!outgoing_.made()) sizes_.send_bytes = doubled(number, 2 * kLowWater);
+      if (!connection_.has_send_buffer()) sizes_.send_bytes = doubled(number, 2 * kLowWater);
       return 0;
     case SO_LINGER: return set_switch(kLinger, number != 0);
     case SO_KEEPALIVE: return set_keepalive(number != 0);
@@ -89,7 +89,7 @@ int Stream::set_tcp_option(int name, const void* value, socklen_t length) {
 }
 
 int Stream::set_rdma_option(int name, const void* value, socklen_t length) {
-  if (phase_ >= Phase::connecting) return minus_one(EINVAL);
+  if (state_.phase() >= Phase::connecting) return minus_one(EINVAL);
   if (name == RDMA_ROUTE) return 0;  // there is one route to each destination
   int number = 0;
   if (take_number(value, length, number) != 0) return -1;
@@ -112,7 +112,7 @@ int Stream::get_option(int level, int name, void* value, socklen_t* length) {
   if (is(SOL_SOCKET, SO_OOBINLINE)) return give_switch(kOobInline);
   if (is(SOL_SOCKET, SO_RCVBUF)) return give_number(static_cast<int>(sizes_.receive_bytes), value, length);
   if (is(SOL_SOCKET, SO_SNDBUF)) return give_number(static_cast<int>(sizes_.send_bytes), value, length);
-  if (is(SOL_SOCKET, SO_ERROR)) return give_number(error_.exchange(0), value, length);
+  if (is(SOL_SOCKET, SO_ERROR)) return give_number(state_.take_error(), value, length);
   if (is(SOL_SOCKET, SO_LINGER)) {
     const linger out{(switches_ & kLinger) != 0 ? 1 : 0, 0};
     if (*length < sizeof(out)) return minus_one(EINVAL);
@@ -144,7 +144,7 @@ int Stream::give_tcp_info(void* value, socklen_t* length) const {
 }
 
 uint8_t Stream::tcp_state() const {
-  switch (phase_.load()) {
+  switch (state_.phase()) {
     case Phase::listening: return TCP_LISTEN;
     case Phase::connecting: return TCP_SYN_SENT;
     case Phase::connected: return TCP_ESTABLISHED;
@@ -200,11 +200,7 @@ std::function<void()> Stream::keepalive_handler() {
 }
 
 void Stream::send_keepalive() {
-  if (!keepalive_.expired()) return;
-  const std::lock_guard lock(cq_mutex_);
-  if (phase_ != Phase::connected || !can_control()) return;
-  outgoing_.take_control();
-  endpoint_.post({}, IBV_WR_RDMA_WRITE, wire::message(wire::Control::keepalive), false, {});
+  if (keepalive_.expired()) connection_.send_keepalive();
 }
 
 }  // namespace uroce::dropin::rsocket
