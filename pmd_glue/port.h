@@ -1,14 +1,14 @@
-// One Ethernet port: its driver's abilities, set-up and start, link and buffers.
+// One Ethernet port, which engines poll: a driver of DPDK's (ethdev_port.h), or an interface of the kernel
+// (kernel_port.h).
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,8 +16,8 @@
 #include <uroce/stack.h>
 #include <uroce/types.h>
 
-#include "pmd_glue/kif/interface.h"
 #include "pmd_glue/kif/name.h"
+#include "pmd_glue/poller_pause.h"
 
 struct rte_mbuf;
 struct rte_mempool;
@@ -44,33 +44,28 @@ enum class ExternalMemory : uint8_t {
 
 class Port {
  public:
-  /// Sets up port `id`, not yet started. Errors: ENODEV, EINVAL (MTU or TX mode that the port cannot carry), ENOMEM,
-  /// or the driver's; each sentence names the port.
-  static Result<std::unique_ptr<Port>> open(uint16_t id, const PortOptions& options);
-  /// The same for an interface of the kernel. `number` differs from those of all other such ports.
-  static Result<std::unique_ptr<Port>> open(const KernelInterface& on, uint16_t number, const PortOptions& options);
-  ~Port();
+  virtual ~Port();
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
   /// Starts the port, waiting up to 5 s for a memif server to listen. Errors: ENODEV, ETIMEDOUT or the driver's.
-  Result<void> start();
+  virtual Result<void> start() = 0;
   /// May be called several times. No queue may be in use.
-  void stop();
+  virtual void stop() = 0;
   /// Stops the port and returns it to EAL. Its buffers, which other ports may still hold, live until ~Port. If the
   /// driver does not return within 5 s, the port and its buffers stay as they are, and a line on stderr says so.
-  void close();
+  virtual void close() = 0;
 
   /// EAL's number of the port; one that EAL does not know for an interface of the kernel.
   uint16_t id() const { return id_; }
   /// Whether it is an interface that the kernel keeps, by the kernel's sockets.
-  bool is_kernel_interface() const { return kif_ != nullptr; }
+  bool is_kernel_interface() const { return kind_ == Kind::kernel; }
   /// Whether frames that the kernel has joined may come up: it joins those of RoCE only if it is told to.
-  bool receives_super_frames() const { return kif_ != nullptr && kif_->receives_super_frames(); }
+  virtual bool receives_super_frames() const { return false; }
   /// The kernel's index of the interface under the port; 0 for none.
-  unsigned interface_index() const { return kif_ ? kif_->index() : interface_index_; }
+  virtual unsigned interface_index() const = 0;
   /// How often that interface came back as another one. Then the index may have changed.
-  uint32_t interface_returns() const { return kif_ ? kif_->returns() : 0; }
+  virtual uint32_t interface_returns() const { return 0; }
   const std::string& name() const { return name_; }      ///< "net_memif0"
   const std::string& driver() const { return driver_; }  ///< "net_memif"
   EthAddr mac() const { return mac_; }
@@ -88,12 +83,12 @@ class Port {
   bool rx_interrupts() const { return rx_interrupts_; }
   bool fills_ip_checksum() const { return tx_ip_checksum_; }
   /// Any thread.
-  Sending sending() const { return kif_ ? kif_->sending() : Sending::by_driver; }
+  virtual Sending sending() const { return Sending::by_driver; }
   /// Frames that wait a little for others leave sooner together.
-  bool joins_frames() const { return kif_ != nullptr; }
+  bool joins_frames() const { return is_kernel_interface(); }
   /// Longest frames that may surely wait for an engine; no limit for ports whose buffers do not depend on the system's
   /// settings.
-  uint32_t receive_window_packets() const;
+  virtual uint32_t receive_window_packets() const { return UINT32_MAX; }
 
   // --- The queue's thread, between start() and stop() -----------------------------------------------------------
 
@@ -104,10 +99,10 @@ class Port {
   /// Frees sent mbufs, for drivers that keep them until asked.
   void reclaim(uint16_t queue) const;
   /// A descriptor that is readable when frames wait and interrupts are armed; negative if there is none.
-  int interrupt_descriptor(uint16_t queue) const;
-  void arm_interrupt(uint16_t queue, bool armed) const;
+  virtual int interrupt_descriptor(uint16_t queue) const = 0;
+  virtual void arm_interrupt(uint16_t queue, bool armed) const = 0;
   /// Counters of the port itself for one queue, the same names for all. Any thread.
-  std::vector<std::pair<std::string, uint64_t>> counters(uint16_t queue) const;
+  virtual std::vector<std::pair<std::string, uint64_t>> counters(uint16_t) const { return {}; }
 
   // ---------------------------------------------------------------------------------------------------------------
 
@@ -115,103 +110,65 @@ class Port {
   bool shows_received(uint16_t queue) const;
   bool shows_sent(uint16_t queue) const;
   /// True when the peer's memory can vanish during a burst (see fault_guard.h).
-  bool needs_guard() const { return driver_ == "net_memif"; }
+  virtual bool needs_guard() const { return false; }
 
   /// Any thread: the last result of refresh_link().
   bool link_up() const { return link_up_.load(std::memory_order_relaxed); }
-  /// Any thread: the card was taken out, or the kernel's interface deleted. It does not come back: start the stack
-  /// again for a new one.
+  /// Any thread: the card was taken out, or the interface under a driver deleted. It does not come back: start the
+  /// stack again for a new one.
   bool gone() const { return gone_.load(std::memory_order_relaxed); }
   /// Any thread: frames wait for a link that may come up. Those for a card that has gone are lost, so requests fail.
   bool holds_frames() const { return !link_up() && !gone(); }
   /// The set-up that was chosen, in one line for people. Valid from start() on.
-  std::string description() const;
+  virtual std::string description() const = 0;
   /// Asks the driver, and the kernel for a port on a network interface. One thread.
-  void refresh_link();
+  virtual void refresh_link() = 0;
   /// Sets the Ethernet addresses of the multicast groups to receive, unless the port receives all. If the driver
   /// refuses the list, the port receives everything. The thread of refresh_link().
-  void receive_groups(std::span<const EthAddr> groups);
+  virtual void receive_groups(std::span<const EthAddr> groups) = 0;
   /// For a memif client without a server: restarts the port until one takes it. A server ends, or refuses clients until
   /// its own port has started, and net_memif does not try again. The thread of refresh_link() calls it every
   /// kReconnectInterval. The `pollers` threads that poll the port pause meanwhile.
-  void reconnect(uint32_t pollers);
+  virtual void reconnect(uint32_t) {}
   static constexpr std::chrono::milliseconds kReconnectInterval{200};
   /// A poller's thread, before it uses a queue: true when it must not use it. `seen` belongs to the poller and begins
   /// at 0.
-  bool paused(uint32_t& seen) const {
-    const uint32_t generation = pause_.load(std::memory_order_acquire);
-    if (generation == 0) [[likely]]
-      return false;
-    if (seen != generation) paused_pollers_.fetch_add(1, std::memory_order_release);
-    seen = generation;
-    return true;
-  }
+  bool paused(uint32_t& seen) const { return pause_.reaches(seen); }
 
- private:
-  Port() = default;
-  Result<void> set_up(const PortOptions& options);
-  Result<void> set_up_interface(const KernelInterface& on, const PortOptions& options);
-  Result<void> start_interface();
-  Result<void> choose_mtu(const PortOptions& options);
+ protected:
+  enum class Kind : uint8_t { ethdev, kernel };
+
+  Port(Kind kind, uint16_t id) : kind_(kind), id_(id) {}
+  /// The MTU that `options` ask for; 0 for none. Errors: EINVAL if no port has it.
+  Result<uint32_t> asked_mtu(const PortOptions& options) const;
+  /// Takes an MTU, and the longest path MTU below it.
   Result<void> choose_path_mtu(uint32_t mtu);
-  Result<void> choose_interface_mtu(uint32_t asked);
-  Result<void> choose_xdp_mtu(uint32_t asked);
-  std::string xdp_failure() const;
-  Result<void> choose_xdp_program(bool kernel_addresses);
-  Result<void> choose_tx_mode(StackOptions::TxMode wanted, uint64_t tx_capabilities);
-  Result<void> make_pool(const PortOptions& options);
-  Result<void> configure();
-  /// Gives the driver the whole set-up. Returns its error, negative.
-  int apply();
-  /// Lets the tagged frames pass a card that filters them.
-  void admit_vlan() const;
-  /// Whether the driver's socket is on an interface of the kernel, netdev(), about which the driver says little.
-  bool is_on_netdev() const { return driver_ == "net_af_packet" || driver_ == "net_af_xdp"; }
-  std::string netdev() const;
-  void look_for_card();
-  void look_for_interface();
-  void lose(std::string_view what);
-  bool interrupts_work() const;
-  int start_without_interrupts();
-  void receive_all_groups();
-  std::optional<int> beside_no_handler(std::function<int()> work) const;
-  Result<void> fail_port(int code, std::string_view what) const;
+  /// Makes the buffers of all queues. `receiving`: those that the receiving side of one queue holds.
+  Result<void> make_pool(uint32_t receiving, uint32_t engines);
+  std::unexpected<Error> fail_port(int code, std::string_view what) const;
 
-  uint16_t id_ = 0;
-  std::unique_ptr<kif::Interface> kif_;
+  const Kind kind_;  ///< of the class: bursts choose by it
+  const uint16_t id_;
   std::string name_;
   std::string driver_;
-  std::string devargs_;
   EthAddr mac_{};
   Mtu path_mtu_ = Mtu::mtu256;
   uint16_t vlan_ = 0;
   uint32_t mtu_ = 1500;
-  bool set_mtu_ = false;  ///< the driver must be given mtu_
   uint32_t max_frame_ = 1518;
   uint32_t room_ = 2048;
   uint16_t queues_ = 1;
-  uint16_t rx_descriptors_ = 1024;
   uint32_t tx_slots_ = 1024;
-  bool card_ = false;  ///< hardware, not one of DPDK's virtual devices
-  bool on_pci_ = false;
-  bool rss_ = false;  ///< the card spreads frames over its queues by UDP ports
   rte_mempool* pool_ = nullptr;
   int socket_ = -1;
   uint32_t speed_mbps_ = 100000;
-  unsigned interface_index_ = 0;
   ExternalMemory external_ = ExternalMemory::never;
   bool rx_interrupts_ = false;
   bool tx_ip_checksum_ = false;
-  bool all_groups_ = false;  ///< every multicast frame is received
-  int group_socket_ = -1;    ///< makes the kernel's interface receive them
   bool started_ = false;
-  bool opened_ = false;
-  bool stuck_ = false;  ///< a call of the driver has not returned
   std::atomic<bool> link_up_{false};
   std::atomic<bool> gone_{false};
-  uint32_t pauses_ = 0;
-  std::atomic<uint32_t> pause_{0};  ///< number of the current pause; 0 for none
-  mutable std::atomic<uint32_t> paused_pollers_{0};
+  PollerPause pause_;
 };
 
 }  // namespace uroce::glue

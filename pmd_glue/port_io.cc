@@ -1,50 +1,34 @@
-// A port's bursts: DPDK's driver, or an interface of the kernel.
+// A port's bursts. The kinds of port are known, so a branch chooses; a virtual call would cost every poll more.
 #include <rte_ethdev.h>
 
-#include <algorithm>
 #include <cstdint>
 
+#include "pmd_glue/kernel_port.h"
 #include "pmd_glue/port.h"
 
 namespace uroce::glue {
 
 uint16_t Port::receive(uint16_t queue, std::span<rte_mbuf*> out) const {
-  if (kif_) return kif_->receive(queue, out);
+  if (is_kernel_interface()) return static_cast<const KernelPort*>(this)->rx_burst(queue, out);
   return rte_eth_rx_burst(id_, queue, out.data(), static_cast<uint16_t>(out.size()));
 }
 
 uint16_t Port::send(uint16_t queue, std::span<rte_mbuf*> mbufs) const {
-  if (kif_) return kif_->send(queue, mbufs);
+  if (is_kernel_interface()) return static_cast<const KernelPort*>(this)->tx_burst(queue, mbufs);
   return rte_eth_tx_burst(id_, queue, mbufs.data(), static_cast<uint16_t>(mbufs.size()));
 }
 
 void Port::reclaim(uint16_t queue) const {
-  if (!kif_) rte_eth_tx_done_cleanup(id_, queue, 0);
+  if (!is_kernel_interface()) rte_eth_tx_done_cleanup(id_, queue, 0);
 }
 
-int Port::interrupt_descriptor(uint16_t queue) const {
-  return kif_ ? kif_->descriptor(queue) : rte_eth_dev_rx_intr_ctl_q_get_fd(id_, queue);
+// rte_eth_rx_burst() and rte_eth_tx_burst() look there for callbacks, as rte_pdump's.
+bool Port::shows_received(uint16_t queue) const {
+  return !is_kernel_interface() && __atomic_load_n(&rte_eth_fp_ops[id_].rxq.clbk[queue], __ATOMIC_RELAXED) != nullptr;
 }
 
-void Port::arm_interrupt(uint16_t queue, bool armed) const {
-  if (kif_) return;  // its descriptor always is
-  if (armed) {
-    rte_eth_dev_rx_intr_enable(id_, queue);
-  } else {
-    rte_eth_dev_rx_intr_disable(id_, queue);
-  }
-}
-
-std::vector<std::pair<std::string, uint64_t>> Port::counters(uint16_t queue) const {
-  if (kif_) return kif_->counters(queue);
-  return {};
-}
-
-// A super-frame costs the socket little more than its bytes, but half of the buffer is left for the kernel's overhead
-// and for what other queue pairs receive.
-uint32_t Port::receive_window_packets() const {
-  if (!kif_) return UINT32_MAX;
-  return std::max(1u, kif::granted_receive_buffer() / 2 / max_frame());
+bool Port::shows_sent(uint16_t queue) const {
+  return !is_kernel_interface() && __atomic_load_n(&rte_eth_fp_ops[id_].txq.clbk[queue], __ATOMIC_RELAXED) != nullptr;
 }
 
 }  // namespace uroce::glue

@@ -8,7 +8,9 @@
 #include <thread>
 
 #include "base/bytes.h"
+#include "pmd_glue/ethdev_port.h"
 #include "pmd_glue/fault_guard.h"
+#include "pmd_glue/kernel_port.h"
 #include "wire/ethernet.h"
 #include "wire/headers.h"
 
@@ -46,12 +48,12 @@ Result<void> RawPorts::start() {
   port_options.tx_descriptors = static_cast<uint16_t>(options_.tx_descriptors);
   const auto next = [](uint64_t id) { return rte_eth_find_next_owned_by(static_cast<uint16_t>(id), 0); };
   for (uint64_t id = next(0); id < RTE_MAX_ETHPORTS; id = next(id + 1)) {
-    auto port = Port::open(static_cast<uint16_t>(id), port_options);
+    auto port = EthdevPort::open(static_cast<uint16_t>(id), port_options);
     if (!port) return std::unexpected(port.error());
     ports_.push_back(std::move(*port));
   }
   for (uint16_t number = 0; const KernelInterface& interface : eal_->interfaces()) {
-    auto port = Port::open(interface, number++, port_options);
+    auto port = KernelPort::open(interface, number++, port_options);
     if (!port) return std::unexpected(port.error());
     ports_.push_back(std::move(*port));
   }

@@ -12,8 +12,10 @@
 
 #include "base/secret.h"
 #include "client/in_process.h"
+#include "pmd_glue/ethdev_port.h"
 #include "pmd_glue/fault_guard.h"
 #include "pmd_glue/frame_size.h"
+#include "pmd_glue/kernel_port.h"
 #include "pmd_glue/stack_impl.h"
 #include "pmd_glue/stack_options.h"
 #include "wire/crc/kernel.h"
@@ -81,7 +83,7 @@ Result<void> Stack::Impl::open_ports(const StackOptions& options) {
     port_options.mtu = own.mtu;
     port_options.vlan = static_cast<uint16_t>(own.vlan);
     port_options.kernel_addresses = has_kernel_addresses(options, units.size());
-    auto port = Port::open(static_cast<uint16_t>(id), port_options);
+    auto port = EthdevPort::open(static_cast<uint16_t>(id), port_options);
     if (!port) return std::unexpected(port.error());
     units.emplace_back().port = std::move(*port);
   }
@@ -89,7 +91,7 @@ Result<void> Stack::Impl::open_ports(const StackOptions& options) {
     const StackOptions own = options_of_port(options, units.size());
     port_options.mtu = own.mtu;
     port_options.vlan = static_cast<uint16_t>(own.vlan);
-    auto port = Port::open(interface, number++, port_options);
+    auto port = KernelPort::open(interface, number++, port_options);
     if (!port) return std::unexpected(port.error());
     units.emplace_back().port = std::move(*port);
   }

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "nodes.h"
+#include "pmd_glue/kernel_port.h"
 #include "pmd_glue/worker.h"
 
 namespace uroce::glue {
@@ -64,7 +65,7 @@ void a_frame_ends_the_workers_sleep() {
   PortOptions options;
   options.rx_descriptors = options.tx_descriptors = 128;
   options.rx_interrupts = true;
-  auto port = Port::open(KernelInterface{"net_uroce_kif0", "lo"}, 0, options);
+  auto port = KernelPort::open(KernelInterface{"net_uroce_kif0", "lo"}, 0, options);
   ASSERT_TRUE(port) << port.error().text;
   ASSERT_TRUE((*port)->start());
   const TscClock clock;

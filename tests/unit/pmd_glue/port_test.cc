@@ -1,4 +1,4 @@
-#include "pmd_glue/port.h"
+#include "pmd_glue/ethdev_port.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -44,7 +44,7 @@ TEST(Port, KeepsTheMtuThatIsAsked) {
 TEST(Port, RefusesAnMtuOutOfRange) {
   for (const int mtu : {1, 300, 9217, -1}) {
     auto rings = RingPair::make(1, 64).value();
-    const auto port = Port::open(rings->ports()[0], small_port(mtu));
+    const auto port = EthdevPort::open(rings->ports()[0], small_port(mtu));
     ASSERT_FALSE(port) << mtu;
     EXPECT_EQ(port.error().code, EINVAL);
     EXPECT_NE(port.error().text.find(std::to_string(mtu)), std::string::npos) << port.error().text;
@@ -55,7 +55,7 @@ TEST(Port, RefusesAnMtuOutOfRange) {
 TEST(Port, MemifCarriesWhatItsBuffersHold) {
   {
     Vdev vdev("net_memif_a", memif(",bsize=4352"));
-    const auto port = Port::open(vdev.port(), small_port());
+    const auto port = EthdevPort::open(vdev.port(), small_port());
     ASSERT_TRUE(port) << port.error().text;
     EXPECT_EQ((*port)->path_mtu(), Mtu::mtu4096);
     EXPECT_EQ((*port)->external(), ExternalMemory::any);
@@ -64,7 +64,7 @@ TEST(Port, MemifCarriesWhatItsBuffersHold) {
   }
   {
     Vdev vdev("net_memif_b", memif(""));
-    const auto port = Port::open(vdev.port(), small_port());
+    const auto port = EthdevPort::open(vdev.port(), small_port());
     ASSERT_TRUE(port) << port.error().text;
     EXPECT_EQ((*port)->path_mtu(), Mtu::mtu1024) << "2048-byte buffers by default";
   }
@@ -74,7 +74,7 @@ TEST(Port, MemifGivesItsSocketBack) {
   const std::string args = memif("");
   for (int i = 0; i < 3; ++i) {
     Vdev vdev("net_memif_d", args);
-    const auto port = Port::open(vdev.port(), small_port());
+    const auto port = EthdevPort::open(vdev.port(), small_port());
     ASSERT_TRUE(port) << "round " << i << ": " << port.error().text;
     EXPECT_TRUE((*port)->start());
   }
@@ -82,7 +82,7 @@ TEST(Port, MemifGivesItsSocketBack) {
 
 TEST(Port, NamesTheBufferThatAnMtuNeeds) {
   Vdev vdev("net_memif_c", memif(",bsize=4352"));
-  const auto port = Port::open(vdev.port(), small_port(9000));
+  const auto port = EthdevPort::open(vdev.port(), small_port(9000));
   ASSERT_FALSE(port);
   EXPECT_EQ(port.error().code, EINVAL);
   for (const char* part : {"net_memif_c", "9000", "4334", "bsize=9018"}) {
@@ -93,13 +93,13 @@ TEST(Port, NamesTheBufferThatAnMtuNeeds) {
 TEST(Port, NamesTheRingThatAnMtuNeeds) {
   if (geteuid() != 0) GTEST_SKIP() << "packet sockets are root's";
   Vdev vdev("net_af_packet_a", "iface=lo,framesz=2048,blocksz=4096");
-  const auto port = Port::open(vdev.port(), small_port(4200));
+  const auto port = EthdevPort::open(vdev.port(), small_port(4200));
   ASSERT_FALSE(port);
   for (const char* part : {"net_af_packet_a", "4200", "framesz=8192", "blocksz=65536"}) {
     EXPECT_NE(port.error().text.find(part), std::string::npos) << part << " in: " << port.error().text;
   }
   Vdev other("net_af_packet_b", "iface=lo,framesz=2048,blocksz=4096");
-  const auto plain = Port::open(other.port(), small_port());
+  const auto plain = EthdevPort::open(other.port(), small_port());
   ASSERT_TRUE(plain) << plain.error().text;
   EXPECT_EQ((*plain)->path_mtu(), Mtu::mtu1024);
   EXPECT_TRUE((*plain)->start());
@@ -110,20 +110,20 @@ TEST(Port, FallsBackToTheTapDriversMtu) {
   if (geteuid() != 0 || access("/dev/net/tun", R_OK | W_OK) != 0) GTEST_SKIP() << "no tap devices here";
   {
     Vdev vdev("net_tap_a", "iface=ura" + std::to_string(getpid()));
-    const auto port = Port::open(vdev.port(), small_port(9000));
+    const auto port = EthdevPort::open(vdev.port(), small_port(9000));
     ASSERT_FALSE(port);
     EXPECT_NE(port.error().text.find("net_tap_a"), std::string::npos);
     EXPECT_NE(port.error().text.find("9000"), std::string::npos);
   }
   Vdev vdev("net_tap_b", "iface=urb" + std::to_string(getpid()));
-  const auto port = Port::open(vdev.port(), small_port());
+  const auto port = EthdevPort::open(vdev.port(), small_port());
   ASSERT_TRUE(port) << port.error().text;
   EXPECT_EQ((*port)->path_mtu(), Mtu::mtu1024);
   EXPECT_TRUE((*port)->start());
 }
 
 TEST(Port, TellsOfAMissingPort) {
-  const auto port = Port::open(77, small_port());
+  const auto port = EthdevPort::open(77, small_port());
   ASSERT_FALSE(port);
   EXPECT_EQ(port.error().code, ENODEV);
 }
@@ -132,7 +132,7 @@ TEST(Port, SaysHowMuchMemoryItLacks) {
   auto rings = RingPair::make(1, 64).value();
   PortOptions options;
   options.engines = 64;
-  const auto port = Port::open(rings->ports()[0], options);
+  const auto port = EthdevPort::open(rings->ports()[0], options);
   ASSERT_FALSE(port);
   EXPECT_EQ(port.error().code, ENOMEM);
   EXPECT_NE(port.error().text.find("-m"), std::string::npos) << port.error().text;

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "pmd_glue/eal.h"
+#include "pmd_glue/ethdev_port.h"
 #include "pmd_glue/handover.h"
-#include "pmd_glue/port.h"
 #include "pmd_glue/ring_pair.h"
 #include "pmd_glue/waker.h"
 #include "transport/core/seam.h"
@@ -80,8 +80,8 @@ class PortPair {
   explicit PortPair(PairOptions options = {}) {
     options.port.rx_descriptors = options.port.tx_descriptors = 128;
     rings_ = RingPair::make(options.queues, options.slots).value();
-    a = Port::open(rings_->ports()[0], options.port).value();
-    b = Port::open(rings_->ports()[1], options.port).value();
+    a = EthdevPort::open(rings_->ports()[0], options.port).value();
+    b = EthdevPort::open(rings_->ports()[1], options.port).value();
     EXPECT_TRUE(a->start());
     EXPECT_TRUE(b->start());
   }

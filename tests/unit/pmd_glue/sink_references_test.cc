@@ -33,7 +33,7 @@ class ReferringSink : public testing::Test {
     PortOptions options;
     options.rx_descriptors = options.tx_descriptors = 128;
     options.tx_mode = StackOptions::TxMode::external;
-    port_ = Port::open(vdev_.port(), options).value();
+    port_ = EthdevPort::open(vdev_.port(), options).value();
     ASSERT_TRUE(port_->start());
     small_ = rte_pktmbuf_pool_create("refer", 511, 0, 0, RTE_PKTMBUF_HEADROOM + 64, SOCKET_ID_ANY);
     sink_ = std::make_unique<EtherSink>(*port_, path_, *engines_.handover, small_);

@@ -78,7 +78,7 @@ TEST(EtherSink, ReferencedPayloadGivesTheSameBytesAsCopied) {
       PortOptions options;
       options.rx_descriptors = options.tx_descriptors = 128;
       options.tx_mode = mode;
-      auto port = Port::open(vdev.port(), options);
+      auto port = EthdevPort::open(vdev.port(), options);
       ASSERT_TRUE(port) << port.error().text;
       ASSERT_TRUE((*port)->start());
       EXPECT_EQ((*port)->path_mtu(), Mtu::mtu4096);
@@ -118,7 +118,7 @@ TEST(EtherSink, RingPortsNeverSendReferences) {
   PairOptions options;
   options.port.tx_mode = StackOptions::TxMode::external;
   auto rings = RingPair::make(1, 64).value();
-  const auto port = Port::open(rings->ports()[0], options.port);
+  const auto port = EthdevPort::open(rings->ports()[0], options.port);
   ASSERT_FALSE(port);
   EXPECT_NE(port.error().text.find("uroce0"), std::string::npos);
   EXPECT_NE(port.error().text.find("copy or automatic"), std::string::npos);

@@ -1,5 +1,5 @@
-// The MTU of a port. Drivers report it badly in DPDK 22.11: net_memif and net_af_packet claim 1518 bytes and mean
-// something else, net_ring has no limit.
+// The MTU of an ethdev port. Drivers report it badly in DPDK 22.11: net_memif and net_af_packet claim 1518 bytes and
+// mean something else, net_ring has no limit.
 #include <fmt/format.h>
 #include <rte_ethdev.h>
 
@@ -8,9 +8,9 @@
 
 #include "pmd_glue/card.h"
 #include "pmd_glue/eal_args.h"
+#include "pmd_glue/ethdev_port.h"
 #include "pmd_glue/frame_size.h"
 #include "pmd_glue/netdev.h"
-#include "pmd_glue/port.h"
 
 namespace uroce::glue {
 
@@ -46,40 +46,10 @@ Limit af_packet_slot_limit(std::string_view devargs, uint32_t asked) {
 
 }  // namespace
 
-// An interface keeps the MTU that its administrator gave it, unless another one is asked for.
-Result<void> Port::choose_interface_mtu(uint32_t asked) {
-  auto own = netdev_mtu(kif_->name());
-  if (own && asked != 0 && asked != *own) {
-    if (auto ok = set_netdev_mtu(kif_->name(), asked); !ok) own = std::unexpected(ok.error());
-    if (own) own = asked;
-  }
-  if (!own) {
-    return fail_port(own.error().code, fmt::format("cannot have mtu {}: interface {} says '{}'; choose a smaller mtu",
-                                                   asked, kif_->name(), own.error().text));
-  }
-  return choose_path_mtu(asked != 0 ? asked : std::min(*own, kFullMtu));
-}
-
-Result<void> Port::choose_path_mtu(uint32_t mtu) {
-  mtu_ = mtu;
-  const auto path = path_mtu_for(mtu_);
-  if (!path) {
-    return fail_port(EINVAL, fmt::format("has an MTU of {}, but the smallest path MTU (256) needs {}; raise it", mtu_,
-                                         settings::kLeastMtu));
-  }
-  path_mtu_ = *path;
-  max_frame_ = mtu_ + kEtherOverhead;
-  room_ = std::max({room_, (max_frame_ + 63) / 64 * 64, 2048u});
-  return {};
-}
-
-Result<void> Port::choose_mtu(const PortOptions& options) {
-  const auto asked = static_cast<uint32_t>(std::max(options.mtu, 0));
-  if (options.mtu < 0 || asked > settings::kLargestMtu || (asked != 0 && asked < settings::kLeastMtu)) {
-    return fail_port(EINVAL, fmt::format("cannot have mtu {}; the range is {} (path MTU 256) to {}", options.mtu,
-                                         settings::kLeastMtu, settings::kLargestMtu));
-  }
-  if (kif_) return choose_interface_mtu(asked);
+Result<void> EthdevPort::choose_mtu(const PortOptions& options) {
+  const auto checked = asked_mtu(options);
+  if (!checked) return std::unexpected(checked.error());
+  const uint32_t asked = *checked;
   if (driver_ == "net_af_xdp") return choose_xdp_mtu(asked);
   const uint32_t wanted = asked != 0 ? asked : kFullMtu;
   rte_eth_dev_info info{};

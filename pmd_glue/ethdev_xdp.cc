@@ -1,4 +1,4 @@
-// The part of a port that DPDK's net_af_xdp needs alone: its XDP program, and frames that fit its buffers.
+// The part of an ethdev port that DPDK's net_af_xdp needs alone: its XDP program, and frames that fit its buffers.
 #include <fmt/format.h>
 #include <rte_mempool.h>
 #include <sys/resource.h>
@@ -6,17 +6,17 @@
 #include <algorithm>
 
 #include "pmd_glue/eal_args.h"
+#include "pmd_glue/ethdev_port.h"
 #include "pmd_glue/frame_size.h"
 #include "pmd_glue/netdev.h"
 #include "pmd_glue/notes.h"
-#include "pmd_glue/port.h"
 #include "pmd_glue/xdp/program.h"
 
 namespace uroce::glue {
 
-std::string Port::netdev() const { return std::string(device_argument(devargs_, "iface")); }
+std::string EthdevPort::netdev() const { return std::string(device_argument(devargs_, "iface")); }
 
-Result<void> Port::choose_xdp_program(bool kernel_addresses) {
+Result<void> EthdevPort::choose_xdp_program(bool kernel_addresses) {
   const std::string program(device_argument(devargs_, "xdp_prog"));
   if (xdp::is_program_file(program)) {
     // ARP and neighbour discovery for an address of the port's own must come up, and a frame cannot go both ways.
@@ -42,7 +42,7 @@ Result<void> Port::choose_xdp_program(bool kernel_addresses) {
 }
 
 // The driver gives one error for everything. Its reasons are lines of its own.
-std::string Port::xdp_failure() const {
+std::string EthdevPort::xdp_failure() const {
   rlimit limit{};
   getrlimit(RLIMIT_MEMLOCK, &limit);
   const uint64_t needed = (uint64_t{rte_mempool_avail_count(pool_)} * (room_ + kAfXdpBufferHeaders)) >> 10;
@@ -56,7 +56,7 @@ std::string Port::xdp_failure() const {
 }
 
 // The driver itself takes any MTU of the interface, and loses frames that are longer than its buffers.
-Result<void> Port::choose_xdp_mtu(uint32_t asked) {
+Result<void> EthdevPort::choose_xdp_mtu(uint32_t asked) {
   const std::string interface = netdev();
   const auto advice = fmt::format("set mtu to {} or less, or use --interface {}", kAfXdpLargestMtu, interface);
   if (asked > kAfXdpLargestMtu) {

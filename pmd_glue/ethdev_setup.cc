@@ -1,4 +1,4 @@
-// A port's set-up: what its driver offers decides what is asked of it.
+// An ethdev port's set-up: what its driver offers decides what is asked of it.
 #include <fmt/format.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
@@ -12,17 +12,15 @@
 
 #include "pmd_glue/card.h"
 #include "pmd_glue/eal_args.h"
+#include "pmd_glue/ethdev_port.h"
 #include "pmd_glue/frame_size.h"
 #include "pmd_glue/netdev.h"
 #include "pmd_glue/notes.h"
 #include "pmd_glue/pci.h"
-#include "pmd_glue/port.h"
 
 namespace uroce::glue {
 
 namespace {
-
-constexpr unsigned kMempoolCache = 256;
 
 constexpr uint64_t kRss =
     RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_IPV6 | RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV6_UDP;
@@ -40,7 +38,13 @@ uint32_t speed_of(const rte_eth_dev_info& info) {
 
 }  // namespace
 
-Result<void> Port::set_up(const PortOptions& options) {
+Result<std::unique_ptr<Port>> EthdevPort::open(uint16_t id, const PortOptions& options) {
+  std::unique_ptr<EthdevPort> port(new EthdevPort(id));
+  if (auto ok = port->set_up(options); !ok) return std::unexpected(ok.error());
+  return port;
+}
+
+Result<void> EthdevPort::set_up(const PortOptions& options) {
   rte_eth_dev_info info{};
   char name[RTE_ETH_NAME_MAX_LEN] = "";
   if (rte_eth_dev_get_name_by_port(id_, name) != 0 || rte_eth_dev_info_get(id_, &info) != 0) {
@@ -55,19 +59,7 @@ Result<void> Port::set_up(const PortOptions& options) {
   speed_mbps_ = speed_of(info);
   interface_index_ = info.if_index;
   socket_ = rte_eth_dev_socket_id(id_);
-  rte_ether_addr mac{};
-  rte_eth_macaddr_get(id_, &mac);
-  std::copy_n(mac.addr_bytes, mac_.bytes.size(), mac_.bytes.begin());
-  if (mac_ == EthAddr{}) {
-    // net_ring and net_null have none. Make one that is locally administered and differs between processes and ports.
-    const auto pid = static_cast<uint32_t>(getpid());
-    mac_.bytes = {0x02,
-                  0x75,
-                  static_cast<uint8_t>(pid >> 16),
-                  static_cast<uint8_t>(pid >> 8),
-                  static_cast<uint8_t>(pid),
-                  static_cast<uint8_t>(id_ + 1)};
-  }
+  choose_address();
   // memif ends agree on min(queues) only after connecting, and then share ring 0 for the rest. Only one queue is safe.
   // net_e1000_em reports two, but has neither RSS nor, on most chips, a second queue.
   const bool one = driver_ == "net_memif" || driver_ == "net_e1000_em";
@@ -90,40 +82,34 @@ Result<void> Port::set_up(const PortOptions& options) {
   vlan_ = options.vlan;
   rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx_descriptors_, &tx);  // to the driver's limits and alignment
   tx_slots_ = tx;
-  if (auto ok = make_pool(options); !ok) return ok;
+  const uint32_t in_kernel = driver_ == "net_af_xdp" ? kAfXdpFill : 0;
+  if (auto ok = make_pool(rx_descriptors_ + in_kernel, options.engines); !ok) return ok;
   return configure();
 }
 
-Result<void> Port::set_up_interface(const KernelInterface& on, const PortOptions& options) {
-  name_ = on.port;
-  driver_ = kKernelInterfaceDriver;
-  auto interface = kif::Interface::open(on);
-  if (!interface) return fail_port(interface.error().code, interface.error().text);
-  kif_ = std::move(*interface);
-  mac_ = kif_->mac();
-  queues_ = static_cast<uint16_t>(std::min<uint32_t>(options.engines, kif::kMaxQueues));
-  if (auto ok = choose_mtu(options); !ok) return ok;
-  if (auto ok = choose_tx_mode(options.tx_mode, RTE_ETH_TX_OFFLOAD_MULTI_SEGS); !ok) return ok;
-  rx_interrupts_ = options.rx_interrupts;
-  vlan_ = options.vlan;
-  all_groups_ = true;
-  rx_descriptors_ = options.rx_descriptors;
-  tx_slots_ = options.tx_descriptors;
-  return make_pool(options);
+void EthdevPort::choose_address() {
+  rte_ether_addr mac{};
+  rte_eth_macaddr_get(id_, &mac);
+  std::copy_n(mac.addr_bytes, mac_.bytes.size(), mac_.bytes.begin());
+  if (mac_ != EthAddr{}) return;
+  // net_ring and net_null have none. Make one that is locally administered and differs between processes and ports.
+  const auto pid = static_cast<uint32_t>(getpid());
+  mac_.bytes = {0x02,
+                0x75,
+                static_cast<uint8_t>(pid >> 16),
+                static_cast<uint8_t>(pid >> 8),
+                static_cast<uint8_t>(pid),
+                static_cast<uint8_t>(id_ + 1)};
 }
 
-Result<void> Port::choose_tx_mode(StackOptions::TxMode wanted, uint64_t tx_capabilities) {
+Result<void> EthdevPort::choose_tx_mode(StackOptions::TxMode wanted, uint64_t tx_capabilities) {
   using TxMode = StackOptions::TxMode;
   const bool segments = (tx_capabilities & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
-  constexpr std::array<std::string_view, 5> kCopies{"net_memif", "net_af_packet", "net_tap", "net_pcap",
-                                                    kKernelInterfaceDriver};
+  constexpr std::array<std::string_view, 4> kCopies{"net_memif", "net_af_packet", "net_tap", "net_pcap"};
   const bool copies = std::ranges::find(kCopies, driver_) != kCopies.end();
   // memif in zero-copy mode hands out offsets into EAL's memory, and pcap's segments need no capability.
   const bool zero_copy = driver_ == "net_memif" && device_argument(devargs_, "zero-copy") == "yes";
-  // The kernel copies a super-frame's pieces one by one. Three for each packet take it longer than our copy does, which
-  // is made in the same pass as the ICRC.
-  const bool many_pieces = is_kernel_interface() && wanted != TxMode::external;
-  if (wanted == TxMode::copy || zero_copy || many_pieces || driver_ == "net_ring" || driver_ == "net_null") {
+  if (wanted == TxMode::copy || zero_copy || driver_ == "net_ring" || driver_ == "net_null") {
     external_ = ExternalMemory::never;
   } else if (copies && (segments || driver_ == "net_pcap")) {
     external_ = ExternalMemory::any;
@@ -136,22 +122,8 @@ Result<void> Port::choose_tx_mode(StackOptions::TxMode wanted, uint64_t tx_capab
   return {};
 }
 
-Result<void> Port::make_pool(const PortOptions& options) {
-  // A buffer holds one whole frame, so every received frame is contiguous.
-  const uint32_t in_kernel = driver_ == "net_af_xdp" ? kAfXdpFill : 0;
-  const uint32_t count = queues_ * (rx_descriptors_ + tx_slots_ + in_kernel) + options.engines * 1024;
-  const std::string pool_name = fmt::format("uroce-port{}", id_);
-  // RTS rings: an lcore thread that is preempted between claiming and filling slots does not stall the others.
-  pool_ = rte_pktmbuf_pool_create_by_ops(pool_name.c_str(), count, kMempoolCache, 0,
-                                         static_cast<uint16_t>(RTE_PKTMBUF_HEADROOM + room_), socket_, "ring_mt_rts");
-  if (pool_ != nullptr) return {};
-  return fail_port(ENOMEM, fmt::format("cannot allocate {} buffers of {} bytes ({} MiB); give EAL more memory with "
-                                       "-m, or set fewer descriptors",
-                                       count, room_, (uint64_t{count} * (room_ + 320)) >> 20));
-}
-
 // Drivers refuse a set-up as a whole. So leave out one wish after the other, the least important one first.
-Result<void> Port::configure() {
+Result<void> EthdevPort::configure() {
   int error = apply();
   for (bool* const wish : {&rx_interrupts_, &rss_}) {
     if (error != 0 && std::exchange(*wish, false)) error = apply();
@@ -176,7 +148,7 @@ Result<void> Port::configure() {
   return {};
 }
 
-int Port::apply() {
+int EthdevPort::apply() {
   rte_eth_dev_info info{};
   rte_eth_dev_info_get(id_, &info);
   rte_eth_conf conf{};
@@ -205,7 +177,7 @@ int Port::apply() {
 }
 
 // Some cards filter whether asked to or not: virtio-net does where its host has that feature.
-void Port::admit_vlan() const {
+void EthdevPort::admit_vlan() const {
   if (vlan_ == 0 || (rte_eth_dev_get_vlan_offload(id_) & RTE_ETH_VLAN_FILTER_OFFLOAD) == 0) return;
   const int error = rte_eth_dev_vlan_filter(id_, vlan_, 1);
   if (error == 0) return;
@@ -213,11 +185,7 @@ void Port::admit_vlan() const {
                    rte_strerror(-error)));
 }
 
-std::string Port::description() const {
-  if (kif_) {
-    return fmt::format("port {} ({}) on interface {}: MTU {}, path MTU {}; {} queue(s); {}", name_, driver_,
-                       kif_->name(), mtu_, mtu_bytes(path_mtu_), queues_, kif_->description());
-  }
+std::string EthdevPort::description() const {
   return fmt::format(
       "port {} ({}): MTU {}, path MTU {}; {} queue(s) of {} and {} descriptors{}, buffers of {} bytes; payload is sent "
       "{}; "
@@ -233,7 +201,7 @@ std::string Port::description() const {
 
 // Neighbour discovery uses multicast, and programs join and leave groups at any time. A filter that lets all groups
 // pass is never out of date.
-void Port::receive_all_groups() {
+void EthdevPort::receive_all_groups() {
   all_groups_ = rte_eth_allmulticast_enable(id_) == 0;
   // A driver that cannot filter groups at all needs the promiscuous mode now: later the daemon may not set it.
   if (!all_groups_ && rte_eth_dev_set_mc_addr_list(id_, nullptr, 0) == -ENOTSUP && !is_on_netdev()) {
@@ -248,7 +216,7 @@ void Port::receive_all_groups() {
   all_groups_ = true;
 }
 
-void Port::receive_groups(std::span<const EthAddr> groups) {
+void EthdevPort::receive_groups(std::span<const EthAddr> groups) {
   if (all_groups_) return;
   std::vector<rte_ether_addr> list(groups.size());
   for (std::size_t i = 0; i < groups.size(); ++i) std::ranges::copy(groups[i].bytes, list[i].addr_bytes);
