@@ -1,19 +1,25 @@
-// Routes through the interface, and the next hops that they lead to.
+#include "net/kernel_routes.h"
+
 #include <fmt/format.h>
-#include <linux/if_addr.h>
-#include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
-#include "net/kernel_tables.h"
+#include "net/address.h"
 
 namespace uroce::net {
 
-KernelTables::Destination& KernelTables::destination_of(const Gid& dgid) {
+namespace {
+
+/// Most routes that one poll() asks for, so that their answers fit a socket's buffer.
+constexpr int kRoutesPerPoll = 64;
+
+}  // namespace
+
+KernelRoutes::Destination& KernelRoutes::destination_of(const Gid& dgid) {
   if (!destinations_.contains(dgid) && destinations_.size() == kMaxDestinations) {
     const auto oldest = std::ranges::min_element(destinations_, {}, [](const auto& d) { return d.second.used; });
     counters_.table_full.add();
@@ -24,36 +30,50 @@ KernelTables::Destination& KernelTables::destination_of(const Gid& dgid) {
   return destinations_[dgid];
 }
 
-void KernelTables::request(const Gid& dgid, Nanos now) {
-  if (ours(dgid)) return;
+void KernelRoutes::request(const Gid& dgid, Nanos now) {
+  if (addresses_.has(dgid)) return;
   Destination& destination = destination_of(dgid);
   destination.used = ++uses_;
-  if (routes_due_ == kNever) routes_due_ = now + kFreshTime;
-  if (destination.hop) {
-    Hop& hop = hops_[*destination.hop];
-    if (!lookup(*destination.hop) && hop.resolve_until == kNever) {
-      hop.failed = false;
-      hop.pause = kFreshTime;
-      probe(*destination.hop, hop, now);
-    }
-  }
+  if (due_ == kNever) due_ = now + kFreshTime;
+  if (destination.hop) neighbours_.look_for(*destination.hop, now);
   ask({dgid, false});
 }
 
-void KernelTables::ask(const Question& question) {
+void KernelRoutes::ask(const Question& question) {
   // Each has its answer; the kernel loses none unless it lacks memory.
   if (questions_.size() >= kMaxDestinations) questions_.clear();
-  const uint32_t sequence = ++sequence_;
-  questions_.emplace(sequence, question);
-  kernel_.ask(ask_route(question.dgid, interface_.index, sequence, question.entry));
+  const uint32_t number = requests_.next_number();
+  questions_.emplace(number, question);
+  requests_.send(ask_route(question.dgid, interface_.index, number, question.entry));
 }
 
-void KernelTables::ask_routes_again(Nanos now) {
+void KernelRoutes::ask_again(Nanos now) {
   if (destinations_.empty()) return;
-  routes_due_ = std::min(routes_due_, std::max(now, routes_asked_ + kRouteInterval));
+  due_ = std::min(due_, std::max(now, asked_ + kRouteInterval));
 }
 
-void KernelTables::take_route(const RouteNews& news, const Question& question, Nanos now) {
+void KernelRoutes::poll(Nanos now) {
+  if (due_ <= now) {
+    for (const auto& [dgid, destination] : destinations_) stale_.insert(stale_.end(), dgid);
+    asked_ = now;
+    due_ = destinations_.empty() ? kNever : now + kFreshTime;
+  }
+  for (int i = 0; i < kRoutesPerPoll && !stale_.empty(); ++i) {
+    ask({*stale_.begin(), false});
+    stale_.erase(stale_.begin());
+  }
+}
+
+void KernelRoutes::take_answer(const KernelMessage& message, Nanos now) {
+  const auto found = questions_.find(message.sequence);
+  if (found == questions_.end()) return;
+  const Question question = found->second;
+  questions_.erase(found);
+  if (const auto* route = std::get_if<RouteNews>(&message.news)) take_route(*route, question, now);
+  if (const auto* end = std::get_if<AnswerEnd>(&message.news)) take_refusal(end->error, question);
+}
+
+void KernelRoutes::take_route(const RouteNews& news, const Question& question, Nanos now) {
   const Gid& dgid = question.dgid;
   const auto refuse = [&](std::string_view why) {
     set_error(dgid, {ENETUNREACH, fmt::format("no route to {}: {}", to_text(dgid), why)});
@@ -67,21 +87,21 @@ void KernelTables::take_route(const RouteNews& news, const Question& question, N
   if (news.interface != interface_.index) return refuse("the kernel's route leads through another interface");
   if (news.encapsulated) return refuse("the kernel's route leads through a tunnel");
   // For an interface, the kernel takes an IPv4 address without a route for one on the link.
-  if (dgid.is_ipv4() && !news.gateway && !on_subnet(dgid)) {
+  if (dgid.is_ipv4() && !news.gateway && !addresses_.on_subnet(dgid)) {
     if (const auto known = destinations_.find(dgid); known != destinations_.end()) known->second.source = news.source;
     return ask({dgid, true});
   }
   set_way(dgid, news.gateway.value_or(dgid), news.source, now);
 }
 
-void KernelTables::take_refusal(int code, const Question& question) {
+void KernelRoutes::take_refusal(int code, const Question& question) {
   set_error(
       question.dgid,
       {ENETUNREACH, fmt::format("no route to {}: the kernel says '{}'; see `ip route get {} oif {}`",
                                 to_text(question.dgid), std::strerror(code), to_text(question.dgid), interface_.name)});
 }
 
-void KernelTables::set_way(const Gid& dgid, const Gid& hop, std::optional<Gid> source, Nanos now) {
+void KernelRoutes::set_way(const Gid& dgid, const Gid& hop, std::optional<Gid> source, Nanos now) {
   const auto found = destinations_.find(dgid);
   if (found == destinations_.end()) return;
   Destination& destination = found->second;
@@ -91,32 +111,24 @@ void KernelTables::set_way(const Gid& dgid, const Gid& hop, std::optional<Gid> s
   forget_hop(destination);
   destination.hop = hop;
   changed_ = true;
-  Hop& used = hops_[hop];
-  ++used.users;
-  if (ours(hop)) return;
-  if (used.users == 1) used.fresh_until = now + kFreshTime;
-  // One datagram is enough for all destinations behind a gateway.
-  if (fresh(hop) || used.resolve_until != kNever || (used.users > 1 && lookup(hop))) return;
-  used.failed = false;
-  probe(hop, used, now);
+  neighbours_.use(hop, now);
 }
 
-void KernelTables::set_error(const Gid& dgid, Error error) {
+void KernelRoutes::set_error(const Gid& dgid, Error error) {
   const auto found = destinations_.find(dgid);
   if (found == destinations_.end()) return;
   forget_hop(found->second);
   found->second.error = std::move(error);
 }
 
-void KernelTables::forget_hop(Destination& destination) {
+void KernelRoutes::forget_hop(Destination& destination) {
   if (!destination.hop) return;
-  const auto found = hops_.find(*destination.hop);
-  if (found != hops_.end() && --found->second.users == 0) hops_.erase(found);
+  neighbours_.leave(*destination.hop);
   destination.hop.reset();
 }
 
-Result<Gid> KernelTables::next_hop(const Gid& dgid) const {
-  if (ours(dgid)) return dgid;
+Result<Gid> KernelRoutes::next_hop(const Gid& dgid) const {
+  if (addresses_.has(dgid)) return dgid;
   if (const auto found = destinations_.find(dgid); found != destinations_.end()) {
     if (found->second.error) return std::unexpected(*found->second.error);
     if (found->second.hop) return *found->second.hop;
@@ -124,31 +136,21 @@ Result<Gid> KernelTables::next_hop(const Gid& dgid) const {
   return fail(EAGAIN, fmt::format("the kernel has not said yet which way leads to {}; try again", to_text(dgid)));
 }
 
-std::optional<Gid> KernelTables::source_for(const Gid& dgid) const {
-  if (ours(dgid)) return dgid;
+std::optional<Gid> KernelRoutes::source_for(const Gid& dgid) const {
+  if (addresses_.has(dgid)) return dgid;
   const auto found = destinations_.find(dgid);
   if (found == destinations_.end() || !found->second.hop) return std::nullopt;
-  if (found->second.source && ours(*found->second.source)) return found->second.source;
-  // The kernel names a source unless the route's own belongs to another interface. A deprecated address comes last.
-  const auto fitness = [&](const Gid& gid) {
-    const Address& address = addresses_.at(gid);
-    const bool preferred = (address.flags & IFA_F_DEPRECATED) == 0;
-    const bool reaches = is_link_local(gid) == is_link_local(dgid);
-    return std::array{reaches, preferred, same_subnet(gid, dgid, address.prefix)};
-  };
-  std::optional<Gid> best;
-  for (const Gid& gid : addresses()) {
-    if (gid.is_ipv4() != dgid.is_ipv4()) continue;
-    if (!best || fitness(gid) > fitness(*best)) best = gid;
-  }
-  return best;
+  if (found->second.source && addresses_.has(*found->second.source)) return found->second.source;
+  // The kernel names a source unless the route's own belongs to another interface.
+  return addresses_.source_for(dgid);
 }
 
-std::map<Gid, EthAddr> KernelTables::take_changes() {
+std::map<Gid, EthAddr> KernelRoutes::take_changes() {
   std::map<Gid, EthAddr> out;
-  if (!std::exchange(changed_, false)) return out;
+  const bool learned = neighbours_.take_learned();
+  if (!std::exchange(changed_, false) && !learned) return out;
   for (auto& [dgid, destination] : destinations_) {
-    const auto mac = destination.hop ? lookup(*destination.hop) : std::nullopt;
+    const auto mac = destination.hop ? neighbours_.lookup(*destination.hop) : std::nullopt;
     if (!mac || mac == destination.told) continue;
     destination.told = mac;
     out.emplace(dgid, *mac);
