@@ -4,13 +4,11 @@
 #include <rte_prefetch.h>
 
 #include <algorithm>
-#include <bit>
 #include <iterator>
 
 #include "base/engine_round.h"
 #include "pmd_glue/fault_guard.h"
 #include "pmd_glue/missing_icrc.h"
-#include "wire/packet.h"
 
 namespace uroce::glue {
 
@@ -50,7 +48,8 @@ PortQueue::PortQueue(const PortQueueParts& parts)
       needs_guard_(parts.port.needs_guard()),
       queue_(index_ < parts.port.queues() ? std::optional(static_cast<uint16_t>(index_)) : std::nullopt),
       slow_(index_ == 0 ? parts.neighbourhood.outgoing() : nullptr),
-      local_(parts.engine, parts.handover, parts.port, queue_) {
+      local_(parts.engine, parts.handover, parts.port, queue_),
+      steering_(parts.handover, parts.engine) {
   if (queue_) {
     path_ = std::make_unique<QueuePath>(parts_.port, *queue_);
   } else {
@@ -72,16 +71,13 @@ void PortQueue::join(PortQueue& peer, const rte_ring& sent) {
 bool PortQueue::round(const TscClock& clock) {
   const Nanos now = clock.now();
   begin_engine_round(now);
-  if (FrameTap* wanted = wanted_tap_.load(std::memory_order_relaxed); wanted != tap_) [[unlikely]]
-    change_tap(wanted);
-  if (tap_ != nullptr) [[unlikely]]
-    tap_->set_time(now);
+  if (taps_.is_out_of_date()) [[unlikely]]
+    change_tap();
+  if (taps_.tap() != nullptr) [[unlikely]]
+    taps_.tap()->set_time(now);
   sink_->set_time(now);
-  if (parts_.port.paused(pause_seen_)) [[unlikely]] {
-    const bool handed_over = receive_handed_over(now);
-    return parts_.engine.poll(*sink_, now) ||
-           handed_over;  // poll() sends nothing: while the link is down the sink has no room
-  }
+  if (parts_.port.paused(pause_seen_)) [[unlikely]]
+    return round_in_pause(now);
   // After a pause, ACKs may wait in the port that timers would take for lost: receive before the timers run.
   const bool answer_first = parts_.answers_first && now - last_round_ < kSteady;
   last_round_ = now;
@@ -99,18 +95,23 @@ bool PortQueue::round(const TscClock& clock) {
   return worked;
 }
 
+// poll() sends nothing: while the link is down the sink has no room.
+bool PortQueue::round_in_pause(Nanos now) {
+  const bool handed_over = receive_handed_over(now);
+  return parts_.engine.poll(*sink_, now) || handed_over;
+}
+
 void PortQueue::finish(Nanos now) {
   if (parts_.port.paused(pause_seen_)) return;
   sink_->set_time(now);
   parts_.engine.poll(*sink_, now);
 }
 
-void PortQueue::change_tap(FrameTap* tap) {
-  std::atomic_thread_fence(std::memory_order_acquire);
-  tap_ = tap;
+void PortQueue::change_tap() {
+  FrameTap* tap = taps_.take();
   sink_->set_tap(tap);
   local_.set_tap(tap);
-  tap_in_use_.store(tap, std::memory_order_release);
+  taps_.release();
 }
 
 uint16_t PortQueue::rx_burst() {
@@ -153,42 +154,60 @@ void PortQueue::handle_burst(std::span<rte_mbuf*> burst, Nanos now) {
   const bool alone = parts_.handover.engines() == 1;
   const bool has_rules = !parts_.engine.flows().empty();
   for (std::size_t i = 0; i < count; ++i) {
-    rte_mbuf* mbuf = burst[i];
-    if (mbuf->nb_segs != 1 && !make_contiguous(mbuf)) continue;
-    burst[done] = mbuf;
-    if ((mbuf->ol_flags & missing_icrc) != 0 && local_.is_watched()) [[unlikely]]
-      fill_in_icrc(*mbuf);
-    const auto peek = wire::peek(bytes_of(mbuf));
-    if (tap_ != nullptr && peek.kind != wire::Peek::Kind::other) [[unlikely]]
-      tap_->add(*mbuf, false);
-    const bool other = peek.kind == wire::Peek::Kind::other;
-    const bool taken = has_rules && offer_to_rules(mbuf, now);
+    rte_mbuf* const mbuf = burst[i]->nb_segs == 1 ? burst[i] : in_one_buffer(burst[i]);
+    if (mbuf == nullptr) continue;
+    const wire::Peek peek = wire::peek(bytes_of(mbuf));
+    show_to_watchers(*mbuf, peek.kind, missing_icrc);
+    const bool taken = has_rules && steering_.offer_to_rules(mbuf, now);
     if (peek.kind == wire::Peek::Kind::roce) [[likely]] {
-      if ((mbuf->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD) {
-        counters_.bad_ip_checksum.add();
-      } else if (parts_.receive_loss != 0 && random_.chance(parts_.receive_loss)) [[unlikely]] {
-        counters_.lost_on_purpose.add();
-      } else if (peek.dest_qpn == kMulticastQpn && !alone) [[unlikely]] {
-        if (!joined_) mbuf->ol_flags &= ~missing_icrc_;
-        steer_to_others(mbuf);
-        frames_[ours++] = frame_of(mbuf, missing_icrc);
-      } else if (const uint32_t engine = alone ? index_ : parts_.handover.engine_of(peek.dest_qpn); engine == index_) {
-        frames_[ours++] = frame_of(mbuf, missing_icrc);
-      } else {
-        if (!joined_) mbuf->ol_flags &= ~missing_icrc_;
-        steer(mbuf, engine);
-        continue;
-      }
-    } else if (other) {
-      if (!taken) counters_.foreign.add();
-    } else {
-      counters_.slow.add();
-      if (!parts_.neighbourhood.deliver(index_, bytes_of(mbuf))) counters_.slow_lost.add();
+      const Fate fate = place_roce(mbuf, peek.dest_qpn, alone);
+      if (fate == Fate::given_away) continue;
+      if (fate == Fate::ours) frames_[ours++] = frame_of(mbuf, missing_icrc);
+    } else if (peek.kind != wire::Peek::Kind::other) {
+      pass_to_neighbourhood(*mbuf);
+    } else if (!taken) {
+      counters_.foreign.add();
     }
-    ++done;
+    burst[done++] = mbuf;
   }
   if (ours != 0) parts_.engine.on_frames({frames_.data(), ours}, now);
   rte_pktmbuf_free_bulk(burst.data(), static_cast<unsigned>(done));
+}
+
+[[gnu::always_inline]] inline void PortQueue::show_to_watchers(rte_mbuf& mbuf, wire::Peek::Kind kind,
+                                                               uint64_t missing_icrc) {
+  if ((mbuf.ol_flags & missing_icrc) != 0 && local_.is_watched()) [[unlikely]]
+    fill_in_icrc(mbuf);
+  if (taps_.tap() == nullptr) [[likely]]
+    return;
+  if (kind != wire::Peek::Kind::other) taps_.tap()->add(mbuf, false);
+}
+
+[[gnu::always_inline]] inline PortQueue::Fate PortQueue::place_roce(rte_mbuf* mbuf, uint32_t dest_qpn, bool alone) {
+  if ((mbuf->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD) {
+    counters_.bad_ip_checksum.add();
+    return Fate::done;
+  }
+  if (parts_.receive_loss != 0 && random_.chance(parts_.receive_loss)) [[unlikely]] {
+    counters_.lost_on_purpose.add();
+    return Fate::done;
+  }
+  if (alone) return Fate::ours;
+  const bool multicast = dest_qpn == kMulticastQpn;
+  const uint32_t engine = multicast ? index_ : parts_.handover.engine_of(dest_qpn);
+  if (engine == index_ && !multicast) return Fate::ours;
+  if (!joined_) mbuf->ol_flags &= ~missing_icrc_;
+  if (multicast) {
+    steering_.give_others(mbuf);
+    return Fate::ours;
+  }
+  steering_.give(mbuf, engine);
+  return Fate::given_away;
+}
+
+void PortQueue::pass_to_neighbourhood(const rte_mbuf& mbuf) {
+  counters_.slow.add();
+  if (!parts_.neighbourhood.deliver(index_, bytes_of(&mbuf))) counters_.slow_lost.add();
 }
 
 // Copies for sniffers come besides, as many as frames are sent.
@@ -230,7 +249,7 @@ bool PortQueue::send_slow() {
   return moved;
 }
 
-bool PortQueue::make_contiguous(rte_mbuf*& mbuf) {
+rte_mbuf* PortQueue::in_one_buffer(rte_mbuf* mbuf) {
   rte_mbuf* whole =
       mbuf->pkt_len + RTE_PKTMBUF_HEADROOM <= max_frame_ ? rte_pktmbuf_alloc(parts_.port.pool()) : nullptr;
   if (whole != nullptr) {
@@ -246,48 +265,14 @@ bool PortQueue::make_contiguous(rte_mbuf*& mbuf) {
     counters_.oversize.add();
   }
   rte_pktmbuf_free(mbuf);
-  mbuf = whole;
-  return whole != nullptr;
-}
-
-bool PortQueue::offer_to_rules(rte_mbuf* mbuf, Nanos now) {
-  const transport::RxFrame frame{bytes_of(mbuf)};
-  uint64_t engines = 0;
-  const bool taken = parts_.engine.flows().distribute(
-      frame.bytes, transport::FrameTakers::all,
-      [&](const transport::FlowEntry&, uint32_t qpn) { engines |= uint64_t{1} << parts_.handover.engine_of(qpn); });
-  for (uint64_t left = engines; left != 0; left &= left - 1) {
-    const auto engine = static_cast<uint32_t>(std::countr_zero(left));
-    if (engine == index_) {
-      parts_.engine.on_raw_frames({&frame, 1}, now);
-    } else {
-      rte_mbuf_refcnt_update(mbuf, 1);
-      steer(mbuf, engine, Handover::For::rule_and_sniffers);
-    }
-  }
-  return taken;
-}
-
-void PortQueue::steer(rte_mbuf* mbuf, uint32_t engine, Handover::For why) {
-  counters_.steered.add();
-  if (parts_.handover.put(engine, mbuf, why)) return;
-  counters_.steer_lost.add();
-  rte_pktmbuf_free(mbuf);
-}
-
-void PortQueue::steer_to_others(rte_mbuf* mbuf) {
-  for (uint32_t engine = 0; engine < parts_.handover.engines(); ++engine) {
-    if (engine == index_) continue;
-    rte_mbuf_refcnt_update(mbuf, 1);
-    steer(mbuf, engine);
-  }
+  return whole;
 }
 
 std::vector<std::pair<std::string, uint64_t>> PortQueue::counter_list() const {
   const SinkCounters& sink = sink_->counters();
   std::vector<std::pair<std::string, uint64_t>> out{{"port_received", counters_.received.get()},
-                                                    {"port_steered", counters_.steered.get()},
-                                                    {"port_steer_lost", counters_.steer_lost.get()},
+                                                    {"port_steered", steering_.counters().steered.get()},
+                                                    {"port_steer_lost", steering_.counters().lost.get()},
                                                     {"port_slow", counters_.slow.get()},
                                                     {"port_slow_lost", counters_.slow_lost.get()},
                                                     {"port_foreign", counters_.foreign.get()},

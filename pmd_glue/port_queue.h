@@ -13,22 +13,22 @@
 
 #include "base/counter.h"
 #include "base/random.h"
-#include "pmd_glue/frame_tap.h"
 #include "pmd_glue/handover.h"
 #include "pmd_glue/local_link.h"
 #include "pmd_glue/neighbourhood.h"
 #include "pmd_glue/port.h"
 #include "pmd_glue/shared_queue.h"
 #include "pmd_glue/sink.h"
+#include "pmd_glue/steering.h"
+#include "pmd_glue/tap_slot.h"
 #include "transport/engine/engine.h"
+#include "wire/packet.h"
 
 namespace uroce::glue {
 
 struct PortQueueCounters {
-  Counter received;    ///< frames from the port's queue
-  Counter steered;     ///< those handed over to another engine
-  Counter steer_lost;  ///< lost because that engine was too far behind
-  Counter slow;        ///< ARP, ICMP, ICMPv6
+  Counter received;  ///< frames from the port's queue
+  Counter slow;      ///< ARP, ICMP, ICMPv6
   Counter slow_lost;
   Counter foreign;          ///< neither RoCE nor those, and wanted by no receive rule
   Counter bad_ip_checksum;  ///< dropped because the NIC found a bad checksum
@@ -83,20 +83,21 @@ class alignas(64) PortQueue {
   // --- Capturing, any thread ------------------------------------------------------------------------------------
 
   /// Copies frames to `tap` from the next round on. False when another tap is set.
-  bool begin_tap(FrameTap& tap) {
-    FrameTap* none = nullptr;
-    return wanted_tap_.compare_exchange_strong(none, &tap);
-  }
-  bool tapped() const { return wanted_tap_.load(std::memory_order_relaxed) != nullptr; }
+  bool begin_tap(FrameTap& tap) { return taps_.begin(tap); }
+  bool tapped() const { return taps_.taken(); }
   /// Ends the copying. The tap stays in use until tap_in_use() changes.
-  void end_tap() { wanted_tap_.store(nullptr); }
-  const FrameTap* tap_in_use() const { return tap_in_use_.load(std::memory_order_acquire); }
+  void end_tap() { taps_.end(); }
+  const FrameTap* tap_in_use() const { return taps_.in_use(); }
 
   /// Tests and the service thread's frames use it.
   EtherSink& sink() { return *sink_; }
 
  private:
-  void change_tap(FrameTap* tap);
+  /// This engine takes a received frame, another one has it, or nobody needs it any more.
+  enum class Fate : uint8_t { ours, given_away, done };
+
+  bool round_in_pause(Nanos now);
+  void change_tap();
   LocalLink own_link();
   /// Takes a burst into burst_.
   uint16_t rx_burst();
@@ -104,19 +105,21 @@ class alignas(64) PortQueue {
   bool receive_bursts(Nanos now);
   /// Returns how many frames came, at most kBurst.
   uint16_t receive(Nanos now);
+  /// Decides about each frame, gives the engine its own, and frees all that were not given away.
   void handle_burst(std::span<rte_mbuf*> burst, Nanos now);
+  /// Puts a frame of several segments into one buffer. nullptr: it is too long, and is counted and freed.
+  rte_mbuf* in_one_buffer(rte_mbuf* mbuf);
+  /// Gives captures a copy, and completes the frame for all who see it. `missing_icrc`: as that of frame_of().
+  inline void show_to_watchers(rte_mbuf& mbuf, wire::Peek::Kind kind, uint64_t missing_icrc);
+  /// Gives a frame of RoCE that is another engine's to that engine.
+  inline Fate place_roce(rte_mbuf* mbuf, uint32_t dest_qpn, bool alone);
+  /// The frames of ARP, ICMP and ICMPv6.
+  void pass_to_neighbourhood(const rte_mbuf& mbuf);
   /// True when there was a frame.
   bool receive_handed_over(Nanos now);
   /// Returns how many frames came, at most kBurst.
   uint32_t take_handed_over(Nanos now);
   bool send_slow();
-  bool make_contiguous(rte_mbuf*& mbuf);
-  void steer(rte_mbuf* mbuf, uint32_t engine, Handover::For why = Handover::For::queue_pair);
-  /// Gives the frame to the receive rules that want it, on each of their engines. The caller still has its reference.
-  /// False: no rule takes it. A sniffer's copy does not count.
-  bool offer_to_rules(rte_mbuf* mbuf, Nanos now);
-  /// Gives every engine a reference to a multicast frame.
-  void steer_to_others(rte_mbuf* mbuf);
 
   PortQueueParts parts_;
   const uint32_t index_;
@@ -135,9 +138,8 @@ class alignas(64) PortQueue {
   bool joined_ = false;  ///< all frames from the port are of this process
   std::array<transport::RxFrame, kBurst>
       frames_;  ///< of one burst: to make it would cost a single frame more than it does
-  FrameTap* tap_ = nullptr;
-  std::atomic<FrameTap*> wanted_tap_{nullptr};
-  std::atomic<FrameTap*> tap_in_use_{nullptr};  ///< tap_, readable by other threads
+  TapSlot taps_;
+  Steering steering_;
   PortQueueCounters counters_;
 };
 static_assert(sizeof(PortQueue) % 64 == 0);
