@@ -113,7 +113,7 @@ std::string cells_of(const Field<Target>& field) {
   if (by_default.empty()) by_default = fmt::format("`{}`", in_file(setting, field.show(Target{})));
   std::string range = settings::range(setting);
   if (!setting.zero.empty()) range += fmt::format(", or 0 for {}", setting.zero);
-  return fmt::format("| {} | {} | {} | {} | {} | {} |\n", by_default, range, setting.unit, setting.live ? "yes" : "",
+  return fmt::format("|{}|{}|{}|{}|{}|{}|\n", by_default, range, setting.unit, setting.live ? "yes" : "",
                      option_cell(setting), settings::help(setting));
 }
 
@@ -122,13 +122,13 @@ std::string reference_of(std::string_view name, std::string_view text, std::span
   std::string out = fmt::format("\n## {}\n\n", name);
   const std::string_view first = text.substr(0, text.find(". ") + 1);
   if (!text.empty()) out += lines_of(first.empty() ? text : first, "") + '\n';
-  out += "| key | default | range | unit | live | option | what it does |\n|---|---|---|---|---|---|---|\n";
+  out += "|key|default|range|unit|live|option|what it does|\n|---|---|---|---|---|---|---|\n";
   for (std::size_t i = 0; i < fields.size(); ++i) {
     // Keys with the same cells share a row.
-    out += i > 0 && cells_of(fields[i]) == cells_of(fields[i - 1]) ? ", " : "| ";
+    out += i > 0 && cells_of(fields[i]) == cells_of(fields[i - 1]) ? ", " : "|";
     out += fmt::format("`{}.{}`", fields[i].setting.table, fields[i].setting.key);
     const bool is_last = i + 1 == fields.size() || cells_of(fields[i]) != cells_of(fields[i + 1]);
-    if (is_last) out += " " + cells_of(fields[i]);
+    if (is_last) out += cells_of(fields[i]);
   }
   return out;
 }
