@@ -44,8 +44,7 @@ constexpr std::array<LimitText, service::kResources> kLimitTexts{{
      "\"4GiB\""},
     {service::Resource::registered_bytes,
      "Registered memory. Automatic is a quarter of the machine's memory for an ordinary user, or as much as its "
-     "program "
-     "may lock (RLIMIT_MEMLOCK), if that is more.",
+     "program may lock (RLIMIT_MEMLOCK), if that is more.",
      "\"64GiB\""},
 }};
 

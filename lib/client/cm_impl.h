@@ -139,7 +139,7 @@ class CmIdImpl {
   /// `call` with the manager's calls and the id's number.
   template <class Call>
   Result<void> send(Call call) {
-    (void)take_welcome(message::CmCall::destroy);
+    forget_welcome();
     return call(manager_->calls(), number_);
   }
   /// A call that may change the id's state: forgets what is known.
@@ -164,7 +164,12 @@ class CmIdImpl {
   }
 
  private:
-  /// Whether the call needs no reply. No call does so afterwards, until the next event.
+  /// All calls need a reply from now on, until the next event.
+  void forget_welcome() {
+    const std::scoped_lock lock(mutex_);
+    known_.welcome = {};
+  }
+  /// Whether the call needs no reply. Then as forget_welcome().
   bool take_welcome(message::CmCall call) {
     const std::scoped_lock lock(mutex_);
     return std::exchange(known_.welcome, {}).has(call);

@@ -7,6 +7,8 @@
 #include "client/cm_impl.h"
 #include "client/daemon_link.h"
 #include "client/daemon_qp.h"
+#include "cm/ib/mad.h"
+#include "cm/rdma_header.h"
 #include "message/pipe_wait.h"
 
 namespace uroce {
@@ -17,7 +19,7 @@ namespace client {
 namespace {
 
 /// Private data beside the header of rdma_cm (annex A11), in a REQ and a REP. The manager refuses more.
-constexpr std::size_t kConnectData = 56, kAcceptData = 196;
+constexpr std::size_t kConnectData = cm::kReqPrivate - cm::RdmaHeader::kBytes, kAcceptData = cm::kRepPrivate;
 
 class DaemonCm final : public CmImpl, private message::CmCalls {
  public:
@@ -49,11 +51,15 @@ class DaemonCm final : public CmImpl, private message::CmCalls {
   message::Wake sleep(int fd, std::chrono::nanoseconds timeout) override { return pipe_wait_.sleep(fd, timeout); }
 
  private:
-  template <class Request>
-  Result<void> send(Op op, const Request& request) {
-    auto done = link_->call<message::Empty>(op, request);
+  template <class Link, class Request>
+  static Result<void> ask(Link& link, Op op, const Request& request) {
+    auto done = link.template call<message::Empty>(op, request);
     if (!done) return std::unexpected(done.error());
     return {};
+  }
+  template <class Request>
+  Result<void> send(Op op, const Request& request) {
+    return ask(*link_, op, request);
   }
   Result<void> post(Op op, uint32_t id) { return link_->post(op, message::Handle{id}); }
   /// A call of the queue pair's device, which waits for a reply unless it is welcome.
@@ -66,10 +72,7 @@ class DaemonCm final : public CmImpl, private message::CmCalls {
                                       qp.qpn()));
     }
     request.qp = its->id();
-    if (welcome) return its->link()->post(op, request);
-    auto done = its->link()->template call<message::Empty>(op, request);
-    if (!done) return std::unexpected(done.error());
-    return {};
+    return welcome ? its->link()->post(op, request) : ask(*its->link(), op, request);
   }
 
   Result<void> destroy_channel(uint32_t channel) override {

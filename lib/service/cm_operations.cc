@@ -34,9 +34,11 @@ Result<Reply> with_qp(ClientState& client, const Call& call, uint32_t id, uint32
   std::shared_ptr<control::ControlQp> qp;
   Result<void> result;
   if (number != 0) {
-    auto found = client.qps.find(number);
-    if (found) qp = std::move(*found);
-    if (!found) result = std::unexpected(found.error());
+    if (auto found = client.qps.find(number)) {
+      qp = std::move(*found);
+    } else {
+      result = std::unexpected(found.error());
+    }
   }
   if (result) result = work(qp);
   if (!result && !call.answered) {
