@@ -107,6 +107,7 @@ Result<void> Manager::Impl::reject(Id& id, std::span<const std::byte> private_da
   if (auto ok = check_private(id, private_data.size(), room); !ok) return ok;
   auto rejected = id.agent->cm.reject(id.connection, static_cast<RejReason>(reason), {}, private_data, now);
   if (auto sent = carry_out(*id.agent, std::move(rejected)); !sent) return sent;
+  forget_answer(id);
   id.state = IdState::disconnected;
   return {};
 }
@@ -125,6 +126,7 @@ Result<void> Manager::Impl::disconnect(Id& id) {
     return fail(EINVAL,
                 fmt::format("disconnect: communication id {} is for datagrams and has no connection", id.number));
   if (auto sent = carry_out(*id.agent, id.agent->cm.disconnect(id.connection, {}, now)); !sent) return sent;
+  forget_answer(id);
   id.state = IdState::disconnecting;
   return {};
 }
@@ -139,10 +141,7 @@ void Manager::Impl::on_event(CmAgent& agent, CmMessage&& message) {
     id.state = IdState::disconnected;
     return;
   }
-  if (message.kind != CmEventKind::reply) {  // the queue pair stays as it is
-    id.answer.reset();
-    id.qp.reset();
-  }
+  if (message.kind != CmEventKind::reply) forget_answer(id);
   CmEvent event;
   event.param.private_data = std::move(message.private_data);
   switch (message.kind) {
@@ -278,6 +277,12 @@ void Manager::Impl::on_reply(Id& id, CmReply&& reply) {
   if (id.qp.expired()) return raise_event(id, std::move(event));
   id.answer = std::move(event);
   answered.push_back(id.number);
+}
+
+void Manager::Impl::forget_answer(Id& id) {
+  id.answer.reset();
+  id.qp.reset();
+  resolving.remove(*id.owner, id);
 }
 
 void Manager::Impl::connect_answered() {

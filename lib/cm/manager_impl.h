@@ -88,6 +88,8 @@ struct Manager::Impl {
   void connect_queue_pair(Id& id, bool reachable);
   /// The same for all ids whose peers have answered, once the peer's Ethernet address is known.
   void connect_answered();
+  /// The id no longer waits to connect its queue pair, which stays as it is.
+  void forget_answer(Id& id);
 
   // Ids and events (manager_ids.cc).
   /// After the owner has reserved it.

@@ -181,6 +181,7 @@ void Manager::Impl::check_resolving(Id& id, bool over) {
   resolving.remove(*id.owner, id);
   if (id.held) return end_hold(id, known.has_value());
   if (id.answer) return connect_queue_pair(id, known.has_value());
+  if (id.state != IdState::resolving) return;
   if (known) {
     id.state = IdState::addr_resolved;
     raise_event(id, {.type = CmEventType::addr_resolved});

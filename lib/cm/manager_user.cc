@@ -112,6 +112,7 @@ Result<void> User::establish(uint32_t number) {
     if (id.state != IdState::replied) return wrong_state(id, "establish", "a REP from the peer");
     auto ready = id.agent->cm.ready(id.connection, {}, manager_.now);
     if (auto sent = manager_.carry_out(*id.agent, std::move(ready)); !sent) return sent;
+    manager_.forget_answer(id);
     id.state = IdState::connected;
     return {};
   });

@@ -12,6 +12,10 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "control/cq.h"
+#include "control/device_session.h"
+#include "control/qp.h"
+#include "control/region.h"
 #include "message/cm_reject_reasons.h"
 #include "tests/unit/control/world.h"
 
@@ -148,6 +152,33 @@ class ManagerTest : public testing::Test {
     must(client.user->connect(id, {.qpn = 100}));
     if (!world_.run_until([&] { return counter(1, "cm_req_received") == 1; })) throw std::runtime_error("no REQ came");
     return id;
+  }
+
+  /// A queue pair of a device, before INIT.
+  std::shared_ptr<control::ControlQp> queue_pair(std::size_t device) const {
+    auto session = must(control::DeviceSession::open(world_.device(device)));
+    auto cq = must(session->create_cq(16, nullptr));
+    return must(session->create_qp(must(session->create_pd()), cq, cq, {}, nullptr));
+  }
+  /// A connection with a queue pair of the first device. The peer's answer waits there until `unanswered` ends.
+  struct Answered {
+    std::shared_ptr<control::ControlQp> qp;
+    uint32_t id;       // of the client
+    uint32_t passive;  // of the server
+  };
+  Answered answered_without_address(Program& client, Program& server) {
+    const CmAddress service{World::gid(1), 4711};
+    server.listening(service);
+    Answered out{.qp = queue_pair(0), .id = client.resolved(service), .passive = 0};
+    const auto [attr, mask] = must(client.user->qp_attr(out.id, QpState::init));
+    must(out.qp->modify(attr, mask));
+    must(client.user->connect_qp(out.id, {.qpn = out.qp->qpn()}, out.qp));
+    out.passive = server.until(CmEventType::connect_request).id;
+    world_.port(0).unanswered = true;
+    const int before = world_.port(0).resolves;
+    must(server.user->accept(out.passive, {.qpn = 101}));
+    if (!world_.run_until([&] { return world_.port(0).resolves > before; })) throw std::runtime_error("no REP came");
+    return out;
   }
 
   World world_{World::Mode::threaded};
@@ -339,6 +370,48 @@ TEST_F(ManagerTest, ARequestThatCannotBeAnsweredEndsWithItsListener) {
   must(server.user->destroy_id(listener));
   world_.port(1).unanswered = false;
   EXPECT_EQ(client.until(CmEventType::rejected).id, id);
+}
+
+// The id was taken for one that resolves an address: its program could connect it again, and the first connection's
+// record then referred to an id that could be destroyed.
+TEST_F(ManagerTest, AnAnswerThatWaitsEndsWithItsConnection) {
+  Program server(*manager_), client(*manager_);
+  const Answered one = answered_without_address(client, server);
+  must(server.user->disconnect(one.passive));
+  EXPECT_EQ(client.next().type, CmEventType::disconnected);
+  world_.port(0).unanswered = false;
+  EXPECT_EQ(client.next().type, CmEventType::timewait_exit);
+  test::expect_error(client.user->connect(one.id, {.qpn = 100}), EINVAL, "disconnected");
+}
+
+TEST_F(ManagerTest, AnAnswerThatWaitsIsForgottenByOneWhoDisconnects) {
+  Program server(*manager_), client(*manager_);
+  const Answered one = answered_without_address(client, server);
+  must(client.user->disconnect(one.id));
+  world_.port(0).unanswered = false;
+  EXPECT_EQ(client.next().type, CmEventType::disconnected);
+  EXPECT_EQ(client.next().type, CmEventType::timewait_exit);
+  EXPECT_EQ(must(one.qp->query()).state, QpState::init);
+}
+
+TEST_F(ManagerTest, AnAnswerThatWaitsIsForgottenByOneWhoRejects) {
+  Program server(*manager_), client(*manager_);
+  const Answered one = answered_without_address(client, server);
+  must(client.user->reject(one.id, {}, static_cast<uint8_t>(RejReason::consumer_reject)));
+  world_.port(0).unanswered = false;
+  EXPECT_EQ(server.next().type, CmEventType::rejected);
+  EXPECT_EQ(must(one.qp->query()).state, QpState::init);
+  EXPECT_THROW(client.next(100ms), std::runtime_error);
+}
+
+TEST_F(ManagerTest, AnAnswerThatWaitsIsForgottenByOneWhoEstablishes) {
+  Program server(*manager_), client(*manager_);
+  const Answered one = answered_without_address(client, server);
+  must(client.user->establish(one.id));
+  world_.port(0).unanswered = false;
+  server.until(CmEventType::established);
+  EXPECT_THROW(client.next(100ms), std::runtime_error);
+  EXPECT_EQ(must(one.qp->query()).state, QpState::init);
 }
 
 // A program that guessed the id could accept a request that it had not heard of.
