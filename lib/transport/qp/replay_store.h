@@ -2,6 +2,7 @@
 // be sent (IBTA vol. 1, 9.7.5.1.2).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -81,7 +82,7 @@ struct ResponseJob {
 static_assert(sizeof(ResponseJob) == 8 && kMaxRdAtomic < ResponseJob::kVoid);
 static_assert(kMaxMessage / mtu_bytes(Mtu::mtu256) <= ResponseJob::kMostPackets);
 
-/// Only ResponseQueue, which is the part of it that packets touch, adds and removes jobs.
+/// ResponseQueue alone queues and removes jobs. It holds what each packet needs to know of this store.
 class ReplayStore {
  public:
   /// Takes the oldest slot, which is then busy. Nullptr: the peer has more outstanding than was agreed (9.7.4.1.7).
@@ -92,6 +93,11 @@ class ReplayStore {
 
   /// Is there room for a replay beside all originals?
   bool has_room_for_duplicate() const { return waiting_ < jobs_.size() - resources_.size(); }
+  /// Is there room for the response to each request that may still come? Always, but for what a snapshot says.
+  bool has_room_for_originals() const {
+    const auto free = std::ranges::count(resources_, false, [](const Resource& one) -> bool { return one.busy; });
+    return waiting_ + static_cast<std::size_t>(free) <= jobs_.size();
+  }
   bool has_jobs() const { return waiting_ != 0; }
   /// Calls `visit(job)` for each waiting job, oldest first, until it returns true. Returns whether it did.
   template <class Visit>

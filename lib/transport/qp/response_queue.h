@@ -12,8 +12,8 @@
 
 namespace uroce::transport {
 
-/// Each packet and each turn touch this, so that it stands apart from the responses themselves: those are in `store`,
-/// the ReplayStore of the same QP, which takes jobs from nobody else.
+/// Each packet and each turn touch this, so it stands apart from the responses. They are in `store`, the ReplayStore of
+/// the same QP.
 class ResponseQueue {
  public:
   // --- The reply --------------------------------------------------------------------------------------------------
@@ -52,14 +52,13 @@ class ResponseQueue {
     store.push_job(resource, next, end, original);
     has_jobs_ = true;
   }
-  static ResponseJob& front(ReplayStore& store) { return store.front_job(); }
   void pop(ReplayStore& store) {
     store.pop_job();
     has_jobs_ = store.has_jobs();
   }
   /// A reply is pending, and no response stands before it.
   bool reply_is_next() const { return reply_pending_ && !has_jobs_; }
-  /// The response to a request that was just executed. There is room for each of them.
+  /// The response to a request that was just executed. There is always room for it.
   void queue_response(ReplayStore& store, const Resource& resource) {
     push(store, resource, 0, resource.packets, true);
   }

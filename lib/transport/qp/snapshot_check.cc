@@ -96,6 +96,7 @@ Contradiction check_responder(const Qp& qp) {
     return job.resource >= resources.size() || job.next >= job.end || job.end > resources[job.resource].packets;
   });
   if (wrong) return "replay.jobs has packets that its resource does not have";
+  if (!qp.cold->replay.has_room_for_originals()) return "replay.waiting leaves no room for the responses to come";
   return kAgrees;
 }
 

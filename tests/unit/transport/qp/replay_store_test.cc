@@ -67,14 +67,14 @@ TEST(ReplayStore, JobsAreServedInOrder) {
   queue.push(store, add_done(store, 10), 0, 5, true);
   queue.push(store, add_done(store, 20), 2, 3, false);
   ASSERT_TRUE(queue.has_jobs());
-  EXPECT_EQ(ResponseQueue::front(store).resource, 0u);
-  EXPECT_EQ(ResponseQueue::front(store).end, 5u);
-  EXPECT_TRUE(ResponseQueue::front(store).original);
-  EXPECT_TRUE(ResponseQueue::front(store).at_start);
+  EXPECT_EQ(queue.next_job(store)->resource, 0u);
+  EXPECT_EQ(queue.next_job(store)->end, 5u);
+  EXPECT_TRUE(queue.next_job(store)->original);
+  EXPECT_TRUE(queue.next_job(store)->at_start);
   queue.pop(store);
-  EXPECT_EQ(ResponseQueue::front(store).resource, 1u);
-  EXPECT_EQ(ResponseQueue::front(store).next, 2u);
-  EXPECT_FALSE(ResponseQueue::front(store).original);
+  EXPECT_EQ(queue.next_job(store)->resource, 1u);
+  EXPECT_EQ(queue.next_job(store)->next, 2u);
+  EXPECT_FALSE(queue.next_job(store)->original);
   queue.pop(store);
   EXPECT_FALSE(queue.has_jobs());
 }
@@ -91,8 +91,26 @@ TEST(ReplayStore, DuplicatesLeaveRoomForEveryOriginal) {
   EXPECT_LT(duplicates, 100u);
   for (uint32_t i = 0; i < kResources; ++i) queue.push(store, *store.add(), 0, 1, true);
   uint32_t originals = 0;
-  for (; queue.has_jobs(); queue.pop(store)) originals += ResponseQueue::front(store).original ? 1 : 0;
+  for (; queue.has_jobs(); queue.pop(store)) originals += queue.next_job(store)->original ? 1 : 0;
   EXPECT_EQ(originals, kResources) << "none was overwritten";
+}
+
+TEST(ReplayStore, RoomForEveryOriginalIsKeptUnlessJobsAreForced) {
+  constexpr uint32_t kResources = 3;
+  ReplayStore store;
+  ResponseQueue queue;
+  EXPECT_TRUE(store.has_room_for_originals());
+  queue.resize(store, kResources);
+  const Resource& resource = add_done(store, 10);
+  while (store.has_room_for_duplicate()) queue.push(store, resource, 0, 1, false);
+  EXPECT_TRUE(store.has_room_for_originals());
+  for (uint32_t i = 0; i < kResources; ++i) queue.push(store, *store.add(), 0, 1, true);
+  EXPECT_TRUE(store.has_room_for_originals());
+  queue.pop(store);
+  store.resources()[0].busy = false;
+  EXPECT_TRUE(store.has_room_for_originals());
+  queue.push(store, resource, 0, 1, false);
+  EXPECT_FALSE(store.has_room_for_originals());
 }
 
 TEST(ReplayStore, AReplayOfWhatIsGoneIsGivenUp) {
@@ -102,7 +120,7 @@ TEST(ReplayStore, AReplayOfWhatIsGoneIsGivenUp) {
   queue.push(store, add_done(store, 10), 0, 1, false);
   ASSERT_NE(store.add(), nullptr);
   ASSERT_TRUE(queue.has_jobs());
-  EXPECT_EQ(ResponseQueue::front(store).resource, ResponseJob::kVoid);
+  EXPECT_EQ(queue.next_job(store), nullptr);
 }
 
 TEST(ReplayStore, AnotherSizeForgetsWhatWaited) {
@@ -115,7 +133,7 @@ TEST(ReplayStore, AnotherSizeForgetsWhatWaited) {
   queue.resize(store, 2);
   EXPECT_FALSE(queue.has_jobs());
   queue.push(store, add_done(store, 20), 0, 7, true);
-  EXPECT_EQ(ResponseQueue::front(store).end, 7u);
+  EXPECT_EQ(queue.next_job(store)->end, 7u);
 }
 
 TEST(ReplayStore, FindsAJobOldestFirst) {

@@ -398,6 +398,17 @@ INSTANTIATE_TEST_SUITE_P(States, Snapshot, testing::ValuesIn(kCases),
 
 // --- Errors ------------------------------------------------------------------------------------------------------
 
+/// The next READ would be answered beyond the end of the ring.
+void fill_with_replays(Qp& qp) {
+  ReplayStore& store = qp.cold->replay;
+  Resource& resource = *store.add();
+  resource.packets = 1;
+  resource.busy = false;
+  for (std::size_t i = 0; i < 2 * store.resources().size() + 2; ++i) {
+    qp.rx.responses.push(store, resource, 0, 1, false);
+  }
+}
+
 class SnapshotErrors : public testing::Test {
  protected:
   std::string refusal(Hosts& hosts, std::span<const std::byte> snapshot) {
@@ -469,6 +480,7 @@ TEST_F(SnapshotErrors, FieldsThatContradictEachOtherAreNamed) {
       {[](Qp& qp) { qp.rx.message.take_recv(200); }, "rx.message.recv_num_sge"},
       {[](Qp& qp) { qp.rx.message.add_to_send(0); }, "rx.message.recv_in_use"},
       {[](Qp& qp) { qp.rx.responses.push(qp.cold->replay, *qp.cold->replay.add(), 0, 9, true); }, "replay.jobs"},
+      {fill_with_replays, "replay.waiting"},
       {[](Qp& qp) { qp.rx.message.set_later_wait(true); }, "rx.message.later_wait"},
       {[](Qp& qp) { qp.paced = true; }, "paced"},
       {[](Qp& qp) { qp.route = nullptr; }, "route"},
