@@ -109,8 +109,8 @@ inline constexpr uint32_t kMaxDevices = 256;
 struct RequestHeader {
   Op op{};
   uint32_t sequence = kNoReply;
-  /// The opened device, or with open_device the number that it gets: below kMaxDevices, and not above the lowest that
-  /// was never used. 0 as well where the operation needs no device.
+  /// The opened device, or with open_device the number that it gets, below kMaxDevices. 0 as well where the operation
+  /// needs no device.
   uint32_t device = 0;
   static void fields(auto& self, auto& archive) { archive(self.op, self.sequence, self.device); }
 };

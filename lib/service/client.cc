@@ -114,6 +114,8 @@ bool Client::serve(const message::Packet& packet, std::string& why) {
   in_a_row_ = wanted ? 0 : in_a_row_ + 1;
   const auto device = device_of(header);
   if (!device) {
+    devices_.front()->calls.fetch_add(1, std::memory_order_relaxed);
+    devices_.front()->errors.fetch_add(1, std::memory_order_relaxed);
     return !wanted || send(nullptr, header.sequence, std::unexpected(device.error())).has_value();
   }
   ClientState& state = **device;
@@ -131,15 +133,19 @@ bool Client::serve(const message::Packet& packet, std::string& why) {
 }
 
 Result<ClientState*> Client::device_of(const message::RequestHeader& header) {
+  if (!program_.greeted) return devices_.front().get();
   if (header.device < devices_.size()) return devices_[header.device].get();
-  if (!program_.greeted || header.op != message::Op::open_device || header.device != devices_.size() ||
-      header.device >= message::kMaxDevices) {
-    return fail(EINVAL, fmt::format("this connection has no device {}; open one first, under a number of at most {}",
-                                    header.device, std::min<std::size_t>(devices_.size(), message::kMaxDevices - 1)));
+  if (header.op != message::Op::open_device || header.device >= message::kMaxDevices) {
+    return fail(EINVAL, fmt::format("this connection has no device {}; open one first, under a number below {}",
+                                    header.device, message::kMaxDevices));
   }
-  auto added = std::make_unique<ClientState>(program_, program_.server.new_client_id());
-  const std::scoped_lock lock(devices_mutex_);
-  return devices_.emplace_back(std::move(added)).get();
+  // A program's threads take numbers in one order, and their requests may come in another.
+  while (header.device >= devices_.size()) {
+    auto added = std::make_unique<ClientState>(program_, program_.server.new_client_id());
+    const std::scoped_lock lock(devices_mutex_);
+    devices_.push_back(std::move(added));
+  }
+  return devices_[header.device].get();
 }
 
 std::vector<ClientState*> Client::devices() const {

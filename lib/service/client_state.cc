@@ -58,6 +58,8 @@ void ClientState::release() {
   async_pipe.reset();
   registered_bytes.store(0, std::memory_order_relaxed);
   if (stands_for_program()) return;
+  calls.store(0, std::memory_order_relaxed);
+  errors.store(0, std::memory_order_relaxed);
   connection = {};
   descriptors = {};
 }

@@ -409,6 +409,8 @@ class Speaker {
   explicit Speaker(const std::string& socket) : link_(must(message::Connection::to(socket, kPatience))) {
     (void)call(message::Op::hello, message::Hello{.queue_abi = queues::kAbiVersion, .version = "test"});
   }
+  uint32_t device = 0;  ///< of the next calls
+
   /// The reply's body; nullopt where the server has hung up.
   template <class Request>
   std::optional<std::vector<std::byte>> call(message::Op op, const Request& request) {
@@ -424,7 +426,7 @@ class Speaker {
   template <class Request>
   bool ask(message::Op op, const Request& request) {
     std::vector<std::byte> bytes;
-    message::encode(bytes, message::RequestHeader{op, 1});
+    message::encode(bytes, message::RequestHeader{op, 1, device});
     message::encode(bytes, request);
     if (!link_.send(bytes, {})) return false;
     const auto reply = link_.receive();
@@ -441,6 +443,63 @@ class Speaker {
   int error_ = 0;
   std::vector<std::byte> body_;
 };
+
+// Two threads of a program that open devices take numbers in one order, and send their requests in another.
+TEST_F(ServerTest, TheNumbersOfDevicesComeInAnyOrder) {
+  Speaker program(socket_);
+  const message::OpenDevice request{name(0)};
+  for (const uint32_t number : {3u, 1u, message::kMaxDevices - 1}) {
+    program.device = number;
+    EXPECT_EQ(program.error_of(message::Op::open_device, request), 0) << number;
+    EXPECT_EQ(program.error_of(message::Op::create_pd, message::Empty{}), 0) << number;
+  }
+  EXPECT_EQ(server_->clients().size(), 3u);
+  program.device = 2;
+  EXPECT_EQ(program.error_of(message::Op::create_pd, message::Empty{}), EINVAL) << "it is not open";
+  program.device = message::kMaxDevices;
+  EXPECT_EQ(program.error_of(message::Op::open_device, request), EINVAL);
+}
+
+TEST_F(ServerTest, ADeviceThatIsOpenedAgainCountsFromTheBeginning) {
+  Speaker program(socket_);
+  program.device = 1;
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(program.error_of(message::Op::open_device, message::OpenDevice{name(0)}), 0);
+    EXPECT_EQ(program.error_of(message::Op::query_qp, message::Handle{1}), EINVAL);
+    ASSERT_EQ(server_->clients().size(), 1u);
+    EXPECT_EQ(server_->clients()[0].calls, 2u) << round;
+    EXPECT_EQ(server_->clients()[0].errors, 1u) << round;
+    EXPECT_EQ(program.error_of(message::Op::close_device, message::Empty{}), 0);
+  }
+}
+
+TEST_F(ServerTest, ARequestForNoDeviceIsCounted) {
+  Speaker program(socket_);
+  program.device = 1;
+  EXPECT_EQ(program.error_of(message::Op::create_pd, message::Empty{}), EINVAL);
+  ASSERT_EQ(server_->clients().size(), 1u);
+  EXPECT_EQ(server_->clients()[0].calls, 2u) << "with the hello";
+  EXPECT_EQ(server_->clients()[0].errors, 1u);
+}
+
+// A connection that says no hello ends after 5 s, unless it asks for something.
+TEST_F(ServerTest, ARequestBeforeTheHelloEndsTheConnection) {
+  for (const uint32_t device : {0u, 1u}) {
+    auto link = must(message::Connection::to(socket_, kPatience));
+    link.set_timeouts(kPatience, kPatience);
+    std::vector<std::byte> bytes;
+    message::encode(bytes, message::RequestHeader{message::Op::create_pd, 1, device});
+    must(link.send(bytes, {}));
+    message::ReplyHeader header;
+    const auto reply = must(link.receive());
+    message::Reader reader(reply.bytes);
+    reader(header);
+    EXPECT_EQ(header.error, EPROTO) << device;
+    const auto end = link.receive();
+    ASSERT_FALSE(end) << device;
+    EXPECT_EQ(end.error().code, ECONNRESET) << device;
+  }
+}
 
 /// This thread connects as another user meanwhile; its sockets keep that user.
 class AsUser {
