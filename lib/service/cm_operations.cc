@@ -139,13 +139,16 @@ Result<Reply> cm_reject(ClientState& client, const message::CmReject& request) {
   return done(client.program.connections->reject(request.id, request.private_data, request.reason));
 }
 
-Result<Reply> cm_disconnect(ClientState& client, const message::CmDisconnect& request) {
+Result<Reply> cm_disconnect(ClientState& client, const message::CmDisconnect& request, Call& call) {
+  Result<void> flushed;
   if (request.qp != 0) {
     auto qp = client.qps.find(request.qp);
-    if (!qp) return std::unexpected(qp.error());
-    if (auto moved = (*qp)->to_error(); !moved) return std::unexpected(moved.error());
+    flushed = qp ? (*qp)->to_error() : std::unexpected(qp.error());
   }
-  return done(client.program.connections->disconnect(request.id));
+  // A program that waits for no reply waits for the event of the connection's end.
+  if (!flushed && call.answered) return done(flushed);
+  auto disconnected = client.program.connections->disconnect(request.id);
+  return done(flushed ? disconnected : flushed);
 }
 
 Result<Reply> cm_notify_established(ClientState& client, const message::Handle& request) {

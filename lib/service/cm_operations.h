@@ -6,7 +6,7 @@
 
 namespace uroce::service {
 
-/// The first operation needs this. Errors: EOPNOTSUPP (the daemon has no connection manager).
+/// Called before the program's first of these operations. Errors: EOPNOTSUPP (the daemon has no connection manager).
 Result<void> open_connection_manager(Program& program);
 
 Result<Reply> cm_create_channel(ClientState& client, const message::Empty& request);
@@ -23,7 +23,7 @@ Result<Reply> cm_connect(ClientState& client, const message::CmTerms& request, C
 Result<Reply> cm_establish(ClientState& client, const message::Handle& request);
 Result<Reply> cm_accept(ClientState& client, const message::CmTerms& request, Call& call);
 Result<Reply> cm_reject(ClientState& client, const message::CmReject& request);
-Result<Reply> cm_disconnect(ClientState& client, const message::CmDisconnect& request);
+Result<Reply> cm_disconnect(ClientState& client, const message::CmDisconnect& request, Call& call);
 Result<Reply> cm_notify_established(ClientState& client, const message::Handle& request);
 Result<Reply> cm_qp_attr(ClientState& client, const message::CmQpAttr& request);
 Result<Reply> cm_set_option(ClientState& client, const message::CmSetOption& request);

@@ -17,9 +17,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "client/daemon_link.h"
 #include "client/in_process_cm.h"
 #include "cm/ib/mad.h"
 #include "cm/manager.h"
+#include "message/cm_messages.h"
 #include "message/protocol.h"
 #include "service/server.h"
 #include "tests/unit/client/endpoints.h"
@@ -286,6 +288,25 @@ TEST_F(DaemonConnections, FailuresAfterTheCallAreEvents) {
   EXPECT_EQ(failed.status, -EINVAL);
   must(passive.reject({}));
   EXPECT_EQ(client.expect(CmEventType::rejected).id, active.number());
+}
+
+// The program waits for an event and for no reply.
+TEST_F(DaemonConnections, APostedCallDisconnectsWithoutTheQueuePair) {
+  Program server(open(1)), client(open(0));
+  CmId listener = server.id();
+  must(listener.bind(address(1, 4000)));
+  must(listener.listen(8));
+  CmId active = resolved(client, address(1, 4000));
+  must(active.connect({.qpn = 100}));
+  CmId passive = must(server.manager.adopt(server.expect(CmEventType::connect_request)));
+  must(passive.accept({.qpn = 101}));
+  client.expect(CmEventType::connect_response);
+  must(active.establish());
+  server.expect(CmEventType::established);
+  const auto link = must(client::DaemonLink::of_program({socket_of(0)}));
+  must(link->post(message::Op::cm_disconnect, message::CmDisconnect{.id = active.number(), .qp = 99}));
+  client.expect(CmEventType::disconnected);
+  server.expect(CmEventType::disconnected);
 }
 
 TEST_P(ConnectionsTest, AQueuePairThatCannotBeConnectedIsAnEvent) {
