@@ -14,14 +14,15 @@ namespace {
 /// A limit on migrate()'s `taken`: more events of one id than a program can have taken and not passed on.
 constexpr uint32_t kMaxTaken = 64;
 
-/// The calls that the manager has no reason to refuse in that state.
-message::CmCallMask welcome(IdState state) {
+/// The calls that the manager has no reason to refuse in the id's state.
+message::CmCallMask welcome(const Id& id) {
   using enum message::CmCall;
-  switch (state) {
+  switch (id.state) {
     case IdState::addr_resolved: return resolve_route;
-    case IdState::route_resolved: return connect;
+    case IdState::route_resolved:
+      return id.type != QpType::xrc_target ? message::CmCallMask(connect) : message::CmCallMask();
     case IdState::requested: return accept;
-    case IdState::connected: return disconnect;
+    case IdState::connected: return id.type != QpType::ud ? message::CmCallMask(disconnect) : message::CmCallMask();
     case IdState::disconnected: return message::CmCallMask(disconnect) | destroy;
     default: return {};
   }
@@ -113,7 +114,7 @@ message::CmEventRecord User::report(CmEvent event) {
   const auto found = manager_.ids.find(record.event.id);
   Id& id = *found->second;
   id.remove_unread();
-  record.welcome = welcome(id.state);
+  record.welcome = welcome(id);
   if (!answered && !resolved) return record;
   if (answered && id.connection != 0) id.agent->cm.delivered(id.connection);
   record.has_info = true;

@@ -56,13 +56,14 @@ class ManagerTest : public testing::Test {
       std::tie(channel, fd) = must(user->create_channel());
     }
     /// The next event, as a program reads it: a byte first.
-    CmEvent next(std::chrono::milliseconds patience = 10s) {
+    CmEvent next(std::chrono::milliseconds patience = 10s) { return next_record(patience).event; }
+    message::CmEventRecord next_record(std::chrono::milliseconds patience = 10s) {
       pollfd waiting{.fd = fd, .events = POLLIN, .revents = 0};
       char byte = 0;
       if (poll(&waiting, 1, static_cast<int>(patience.count())) != 1 || read(fd, &byte, 1) != 1) {
         throw std::runtime_error("no event came");
       }
-      return must(user->take_events(channel, 1)).at(0).event;
+      return must(user->take_events(channel, 1)).at(0);
     }
     /// The events until one of that type.
     CmEvent until(CmEventType type) {
@@ -304,6 +305,25 @@ TEST_F(ManagerTest, AnExtendedConnectionIsForItsOwnListeners) {
   test::expect_error(client.user->connect(target, {.qpn = 100}), EINVAL, "target");
   test::expect_error(client.user->create_id(client.channel, PortSpace::tcp, QpType::xrc_initiator), EINVAL,
                      "port space IB");
+}
+
+// A program does not hear that a call which it was told is welcome was refused.
+TEST_F(ManagerTest, NoCallIsWelcomeThatIsRefused) {
+  const CmAddress service{World::gid(1), 4711};
+  Program server(*manager_), client(*manager_);
+  const uint32_t target = must(client.user->create_id(client.channel, PortSpace::ib, QpType::xrc_target));
+  must(client.user->resolve_addr(target, std::nullopt, service, 2s));
+  EXPECT_TRUE(client.next_record().welcome.has(message::CmCall::resolve_route));
+  must(client.user->resolve_route(target));
+  EXPECT_FALSE(client.next_record().welcome.has(message::CmCall::connect));
+
+  server.listening(service, 16, PortSpace::udp, QpType::ud);
+  const uint32_t datagrams = client.resolved(service, PortSpace::udp, QpType::ud);
+  must(client.user->connect(datagrams, {.qpn = 100}));
+  must(server.user->accept(server.until(CmEventType::connect_request).id, {.qpn = 101}));
+  const auto record = client.next_record();
+  EXPECT_EQ(record.event.type, CmEventType::established);
+  EXPECT_FALSE(record.welcome.has(message::CmCall::disconnect));
 }
 
 // Linux, from 6.2 on: a peer that may READ may FLUSH.
