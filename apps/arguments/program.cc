@@ -122,8 +122,14 @@ Option Command::flag(const std::string& names, bool& to, const std::string& help
   return Option(*app_.add_flag(names, to, help));
 }
 
-Option Command::flag(const std::string& names, const std::function<void()>& given, const std::string& help) {
-  return Option(*app_.add_flag_function(names, [given](int64_t) { given(); }, help));
+Option Command::flag(const std::string& names, const Take& take, const std::string& help) {
+  const auto take_truth = [take](const std::string& word) {
+    bool truth = false;
+    if (!CLI::detail::lexical_cast(word, truth)) return fmt::format("'{}' is neither true nor false", word);
+    return take(truth ? "true" : "false");
+  };
+  CLI::Option* const option = add(app_, names, take_truth, help)->type_name("")->expected(0);
+  return Option(*option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast));
 }
 
 Option Command::value(const std::string& names, const Take& take, const std::string& help) {

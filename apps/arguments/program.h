@@ -51,8 +51,10 @@ class Command {
  public:
   explicit Command(CLI::App& app) : app_(app) {}
 
+  /// A flag alone is true. "=false" behind it, or a word that means the same, makes it false.
   Option flag(const std::string& names, bool& to, const std::string& help);
-  Option flag(const std::string& names, const std::function<void()>& given, const std::string& help);
+  /// `take` gets "true" or "false".
+  Option flag(const std::string& names, const Take& take, const std::string& help);
   Option value(const std::string& names, const Take& take, const std::string& help);
   /// Takes a value each time it is given.
   Option values(const std::string& names, const Take& take, const std::string& help);

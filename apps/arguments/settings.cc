@@ -80,7 +80,7 @@ std::string read(const Setting& setting, const std::string& word, Value& value) 
 Option add_word(Command& program, const Setting& setting, const std::string& by_default, const Take& take) {
   const std::string names(setting.option);
   const std::string help = help_of(setting, by_default);
-  if (setting.kind == Kind::truth) return program.flag(names, [take] { take("true"); }, help);
+  if (setting.kind == Kind::truth) return program.flag(names, take, help);
   return program.value(names, take, help).shown_as(shown_of(setting));
 }
 

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace uroce::arguments {
@@ -45,6 +46,21 @@ void expect_range(unsigned which, const Row& row) {
   if (least > 1) expect_refused(which, row, std::to_string(least - 1));
 }
 
+void expect_flag(unsigned which, const Row& row) {
+  const std::string option(row.setting.option);
+  for (const auto& [word, value] : {std::pair(option, true), {option + "=true", true}, {option + "=false", false}}) {
+    StackOptions options;
+    row.stack.set(options, !value);
+    EXPECT_FALSE(parse(which, {word}, options)) << word;
+    EXPECT_EQ(row.stack.get(options), Value(value)) << word;
+  }
+  StackOptions options;
+  const auto exit = parse(which, {option + "=maybe"}, options);
+  ASSERT_TRUE(exit) << option;
+  EXPECT_EQ(exit->code, 2);
+  EXPECT_NE(exit->text.find("'maybe' is neither true nor false"), std::string::npos) << exit->text;
+}
+
 TEST(SettingOptions, HaveTheRangesOfTheTableInEveryProgram) {
   for (const unsigned which : kPrograms) {
     for (const Row& row : settings::rows()) {
@@ -55,6 +71,7 @@ TEST(SettingOptions, HaveTheRangesOfTheTableInEveryProgram) {
         const std::string last(row.setting.words().back());
         expect_taken(which, row, last, last);
       }
+      if (row.setting.kind == Kind::truth) expect_flag(which, row);
       if (row.setting.words != nullptr) expect_refused(which, row, "nonsense");
     }
   }
