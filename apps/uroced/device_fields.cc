@@ -65,6 +65,7 @@ Field<DeviceSettings> port_field(const settings::Row& row) {
     setting.by_default = "that of [engines]";
     if (is_whole) setting.zero = setting.by_default;
     setting.live = false;
+    setting.option = {};  // it sets the key of [engines]
   }
   const auto set = [access = row.port, is_engines](DeviceSettings& device, const settings::Value& value) {
     const bool takes_engines = is_engines && value == settings::Value(int64_t{0});

@@ -148,6 +148,20 @@ TEST(Config, AKeyStandsOnceInItsTable) {
   expect_once("device", device_fields());
 }
 
+// The reference named --retransmission beside device.retransmission, too, which it removes.
+TEST(Config, AnOptionSetsOneKey) {
+  std::set<std::string_view> options;
+  const auto expect_one_key = [&](const auto& fields) {
+    for (const auto& field : fields) {
+      const std::string_view option = field.setting.option;
+      EXPECT_TRUE(option.empty() || options.insert(option).second) << field.name() << ": " << option;
+    }
+  };
+  for (const Section& section : sections()) expect_one_key(section.fields);
+  expect_one_key(user_fields());
+  expect_one_key(device_fields());
+}
+
 TEST(Config, PingsOfAllDevicesOrOfNone) {
   EXPECT_EQ(Config{}.pings_answered(2), (std::vector<bool>{true, true}));
   const auto off = read_config("[daemon]\nanswer_pings = false\n[[device]]\nanswer_pings = true\n", "f");
