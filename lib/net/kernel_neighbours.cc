@@ -25,7 +25,7 @@ void KernelNeighbours::take(const NeighbourNews& news, uint64_t reading, Nanos n
   Neighbour& neighbour = known != neighbours_.end() ? known->second : neighbours_[news.gid];
   const auto mac = news.removed || (news.state & kValidStates) == 0 ? std::nullopt : news.mac;
   const bool learned = mac && mac != neighbour.mac;
-  neighbour = {.mac = mac, .state = news.removed ? uint16_t{NUD_NONE} : news.state, .read = reading};
+  neighbour = {.mac = mac, .state = news.state, .read = reading};
   if (learned) counters_.learned.add();
   if (hop != hops_.end()) {
     learned_ = learned_ || learned;
@@ -54,6 +54,7 @@ void KernelNeighbours::forget_unread(uint64_t reading, Nanos now) {
     if (neighbour.read != reading) gone.push_back(gid);
   }
   for (const Gid& gid : gone) take({.interface = interface_.index, .gid = gid, .removed = true}, reading, now);
+  std::erase_if(neighbours_, [](const auto& one) { return one.second.state == NUD_NONE; });
 }
 
 void KernelNeighbours::use(const Gid& gid, Nanos now) {

@@ -1,5 +1,5 @@
-// The kernel's neighbours on the link of one interface. Of those that are next hops in use it decides when the kernel
-// is to look for one, and when to give it up.
+// The kernel's neighbours on the link of one interface. For each next hop in use, it decides when the kernel looks for
+// it and when to give it up.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ class KernelNeighbours {
 
   /// `reading`: see TableReading::number().
   void take(const NeighbourNews& news, uint64_t reading, Nanos now);
-  /// Forgets those that the reading did not mention.
+  /// Forgets those that the reading did not mention, or mentioned without a state.
   void forget_unread(uint64_t reading, Nanos now);
 
   /// One more destination has the next hop `gid`. Has the kernel look for it unless it is known.

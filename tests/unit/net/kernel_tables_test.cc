@@ -269,6 +269,21 @@ TEST(KernelTables, WhatAReadingDoesNotMentionIsGone) {
   EXPECT_EQ(kernel.tables.counters().overruns.get(), 2u);
 }
 
+// They filled the table: no neighbour that came later was followed.
+TEST(KernelNeighbours, ThoseWithoutAStateAreForgottenAfterAReading) {
+  const LinkIdentity interface{.index = kInterface, .name = "eth0", .mac = kOurMac};
+  KernelTablesCounters counters;
+  KernelAddresses addresses(counters);
+  KernelNeighbours neighbours(interface, addresses, [](const Gid&) { return 0; }, counters);
+  const auto host = [](std::size_t n) { return Gid::from_ipv4(0x0a000000 + static_cast<uint32_t>(n)); };
+  for (std::size_t i = 0; i < kMaxKernelNeighbours; ++i)
+    neighbours.take({.gid = host(i), .state = NUD_NONE}, 1, Nanos(0));
+  neighbours.forget_unread(1, Nanos(0));
+  const Gid later = host(kMaxKernelNeighbours);
+  neighbours.take({.gid = later, .state = NUD_REACHABLE, .mac = kMac}, 1, Nanos(0));
+  EXPECT_EQ(neighbours.lookup(later), kMac);
+}
+
 TEST(KernelTables, FollowsAnInterfaceThatCameBackAsAnother) {
   Kernel kernel;
   kernel.begin({"192.0.2.1/24"});
