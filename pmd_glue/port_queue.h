@@ -107,7 +107,8 @@ class alignas(64) PortQueue {
   uint16_t receive(Nanos now);
   /// Decides about each frame, gives the engine its own, and frees all that were not given away.
   void handle_burst(std::span<rte_mbuf*> burst, Nanos now);
-  /// Puts a frame of several segments into one buffer. nullptr: it is too long, and is counted and freed.
+  /// Puts a frame of several segments into one buffer. nullptr: it is too long, or no buffer is free; it is then
+  /// counted and freed.
   rte_mbuf* in_one_buffer(rte_mbuf* mbuf);
   /// Gives captures a copy, and completes the frame for all who see it. `missing_icrc`: as that of frame_of().
   inline void show_to_watchers(rte_mbuf& mbuf, wire::Peek::Kind kind, uint64_t missing_icrc);

@@ -16,10 +16,10 @@
 
 namespace uroce::nvmf {
 
-/// One queue's. The queue runs I/O commands and aborts itself.
+/// Belongs to one queue. I/O commands and Abort are the queue's own business.
 class CommandDispatcher {
  public:
-  /// `entries` is the size of the receive queue. The host must connect until `connect_limit`.
+  /// `entries` is the size of the receive queue. The host must connect by `connect_limit`.
   CommandDispatcher(Target& target, uint16_t queue_id, uint32_t entries, const Portal& portal, Nanos connect_limit)
       : target_(target), queue_id_(queue_id), entries_(entries), connect_limit_(connect_limit), log_(target, portal) {}
 

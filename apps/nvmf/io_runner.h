@@ -1,4 +1,4 @@
-// The client of the backends: I/O commands, each of one operation or, for Dataset Management, of one for each range.
+// Starts I/O commands on the backends: one operation for each, or, for Dataset Management, one for each range.
 #pragma once
 
 #include <cstdint>

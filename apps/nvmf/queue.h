@@ -87,7 +87,7 @@ class Queue final : private IoClient, private BufferTaker {
   void end_held();
   void run_io(Request& request);
   void run_ranges(Request& request);
-  // Apart from the path of reads and writes, which it would burden.
+  // Not inlined, so that it does not burden the path of reads and writes.
   [[gnu::noinline]] void next_range(Request& request);
   void done(Io& io, int error) override;
   void finish(Request& request, const Reply& reply);

@@ -45,7 +45,7 @@ struct Capsule {
 
 class Requests {
  public:
-  /// `capsules`: that can wait at once.
+  /// `capsules`: how many can wait at once.
   Requests(std::size_t count, std::size_t capsules, IoClient& client, BufferTaker& taker)
       : requests_(count), late_(capsules) {
     for (Request& request : requests_) {

@@ -47,12 +47,12 @@ std::unexpected<EarlyExit> refuse_usage(std::string_view text) {
   return std::unexpected(EarlyExit{kUsage, fmt::format("uroced: {}", text)});
 }
 
-/// "\"info\"": without the quotes.
+/// The text of `"info"` without its quotes.
 std::string unquoted(const std::string& text) {
   return text.size() > 1 && text.front() == '"' ? text.substr(1, text.size() - 2) : text;
 }
 
-/// The options of keys of the file, which go before the file's values.
+/// The options of keys of the file, which override the file's values.
 void add_keys(arguments::Command& program, std::vector<Override>& out) {
   for (const Section& section : sections()) {
     for (const auto& field : section.fields) {

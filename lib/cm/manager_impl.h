@@ -72,7 +72,8 @@ struct Manager::Impl {
   Result<void> accept(Id& id, const CmParam& param);
   Result<void> reject(Id& id, std::span<const std::byte> private_data, uint8_t reason);
   Result<void> disconnect(Id& id);
-  /// The one place that carries out what an IbCm's step led to. The step is complete, so any call may follow.
+  /// The one place that carries out what an IbCm's step led to (manager_actions.cc). The step is complete, so any call
+  /// may follow.
   void carry_out(CmAgent& agent, CmActions&& actions);
   Result<void> carry_out(CmAgent& agent, Result<CmActions>&& actions);
   /// The backlog that an arrival waits in; nullptr: nobody here listens for it.

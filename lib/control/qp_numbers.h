@@ -17,7 +17,7 @@ class QpNumbers {
   /// `device`: its name, for messages.
   QpNumbers(std::string device, uint32_t max_qp) : device_(std::move(device)), max_qp_(max_qp) {}
 
-  /// Is called for each engine in turn.
+  /// Call it for each engine in turn.
   void add_engine(QpnAllocator allocator) { by_engine_.push_back(std::move(allocator)); }
 
   /// A QPN of `engine`. Errors: ENOMEM (max_qp).

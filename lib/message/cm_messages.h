@@ -24,7 +24,7 @@ struct CmInfoReply {
   static void fields(auto& self, auto& archive) { archive(self.info); }
 };
 
-/// A call for an id, as far as it may need no reply.
+/// The calls for an id that may need no reply.
 enum class CmCall : uint8_t {
   resolve_route = 1 << 0,
   connect = 1 << 1,

@@ -38,7 +38,7 @@ struct OpenXrcTarget {
   static void fields(auto& self, auto& archive) { archive(self.domain, self.qpn); }
 };
 
-/// Answers both.
+/// The reply to both.
 struct XrcTargetReply {
   uint32_t id = 0;
   uint32_t qpn = 0;

@@ -14,7 +14,7 @@ struct Capacity {
   /// Ordinary users have parts of this. An object of any device counts, and the smallest device decides: so the part
   /// that is kept for root is there on each device.
   PerResource<uint64_t> shared;
-  /// Privileged users have all devices together.
+  /// The sum over all devices, which is the limit of privileged users.
   PerResource<uint64_t> whole;
 };
 

@@ -9,7 +9,6 @@
 
 namespace uroce::service {
 
-/// A bound on the steps of one call. Errors: EINVAL.
 /// Applies a program's steps in order, up to the first that fails. Errors: those of ControlQp::modify(), EPERM.
 Result<void> apply_steps(const ClientState& client, control::ControlQp& qp, std::span<const message::ModifyStep> steps);
 

@@ -23,10 +23,10 @@ class WaitAccount {
 
   /// An engine has waited for `waited` for the memory of user `uid`. A penalty of 0 allows everything.
   Verdict note(uint32_t uid, Nanos waited, Time now, std::chrono::seconds penalty);
-  /// May the user register only memory that makes no engine wait? Not without a penalty.
+  /// Whether the user may register only memory that makes no engine wait. False where the penalty is 0.
   bool refused(uint32_t uid, Time now, std::chrono::seconds penalty) const;
 
-  /// Does the verdict disconnect a client of that user, which is not privileged?
+  /// Whether the verdict disconnects a client of that user, which is not privileged.
   static constexpr bool disconnects(Verdict verdict, bool same_process) {
     return verdict == Verdict::cut_user || (verdict == Verdict::cut_process && same_process);
   }

@@ -53,7 +53,6 @@ struct CmConnection {
   uint32_t local_qpn = 0;
   uint64_t transaction_id = 0;
   Nanos interval{0};          ///< between repetitions of `last`
-  Nanos deadline = kNever;    ///< the next repetition, the end of time-wait, or the end of keeping `last`
   std::optional<Mad> last{};  ///< our last message, to repeat on timeouts and for the peer's repetitions
 
   const CmPath& path() const { return request.path; }

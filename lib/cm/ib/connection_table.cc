@@ -104,21 +104,14 @@ void ConnectionTable::stop_waiting(CmRecord& r) {
 void ConnectionTable::start_timer(CmRecord& r, Nanos deadline, Nanos now) {
   // The position of an idle wheel is in the past, and a wheel places nodes relative to its position: advance it first.
   if (timers_.next_deadline() == kNever) timers_.advance(now, [](TimerNode&) {});
-  r.c.deadline = deadline;
   timers_.arm(r.timer, deadline);
 }
 
-void ConnectionTable::stop_timer(CmRecord& r) {
-  r.c.deadline = kNever;
-  timers_.cancel(r.timer);
-}
+void ConnectionTable::stop_timer(CmRecord& r) { timers_.cancel(r.timer); }
 
 CmRecord* ConnectionTable::take_due(Nanos now) {
   TimerNode* const node = timers_.take_due(now);
-  if (node == nullptr) return nullptr;
-  auto* const r = static_cast<CmRecord*>(node->owner);
-  r->c.deadline = kNever;
-  return r;
+  return node != nullptr ? static_cast<CmRecord*>(node->owner) : nullptr;
 }
 
 }  // namespace uroce::cm

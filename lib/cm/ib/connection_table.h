@@ -1,5 +1,5 @@
 // The connections of one device: by our id, and by the peer's numbers; with their timers, and the backlogs in which
-// requests wait. All of it can be built anew from the connections' values.
+// requests wait.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ struct PeerKeyHash {
 /// A connection's place in the table.
 struct CmRecord {
   CmConnection c;
-  TimerNode timer{};                    ///< armed for `c.deadline`
+  TimerNode timer{};                    ///< the next repetition, or the end of time-wait or of keeping `c.last`
   std::shared_ptr<Backlog> waits_in{};  ///< while it is neither delivered nor answered
   Backlog::Place place{};               ///< there
   std::optional<std::list<CmRecord*>::iterator> spare{};
@@ -72,8 +72,7 @@ class ConnectionTable {
 
   void start_timer(CmRecord& r, Nanos deadline, Nanos now);
   void stop_timer(CmRecord& r);
-  /// The next record whose time is up, which it is told once; nullptr: there is none. Once begun, call it until it
-  /// returns nullptr.
+  /// Takes the next record whose time is up; nullptr: there is none. Once begun, call it until it returns nullptr.
   CmRecord* take_due(Nanos now);
   Nanos next_deadline() const { return timers_.next_deadline(); }
 

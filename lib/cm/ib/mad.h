@@ -203,7 +203,7 @@ struct SidrRepMad {
   void store(std::byte* body) const;
 };
 
-/// Private data as a value of their own.
+/// Private data as a value of its own.
 inline std::vector<std::byte> copy_of(std::span<const std::byte> bytes) { return {bytes.begin(), bytes.end()}; }
 
 template <class Message>

@@ -32,7 +32,7 @@ class Arrivals {
   bool none() const { return established_.empty(); }
   /// The first that was established.
   Connection take();
-  /// Those too that are not established.
+  /// Takes all, also those that are not established.
   std::deque<Connection> take_all();
 
  private:

@@ -45,7 +45,7 @@ class Connection {
   int unmap(void* buffer, std::size_t length) { return mappings_.unmap(buffer, length); }
 
   void send_keepalive();
-  /// The peer has gone, or its device.
+  /// The peer has gone, or this connection's own device.
   void on_disconnected();
   /// Handles completions without waiting.
   void process() { process(true, &Connection::at_all); }

@@ -14,8 +14,8 @@
 
 namespace uroce::dropin::rsocket {
 
-/// The stream has a lock for completions, which poll(), arm() and flush() need. Values are 0, or -1 with errno, where
-/// nothing else is said.
+/// The stream has a lock for completions, which poll() and arm() need. Values are 0, or -1 with errno, where nothing
+/// else is said.
 class Endpoint {
  public:
   /// The outcome of wait().

@@ -20,7 +20,7 @@ class Incoming {
   void reset() { buffer_.reset(); }
   bool made() const { return static_cast<bool>(buffer_); }
 
-  /// Takes note of a message of the peer. False when it exceeds its room or its credits: it is broken or hostile.
+  /// Takes note of a message of the peer. False when the peer exceeds its room or credits: it is broken or hostile.
   bool add(uint32_t bytes) {
     const uint32_t next = tail_ + 1 == messages_.size() ? 0 : tail_ + 1;
     if (next == head_ || bytes > bytes_ - unread_) return false;

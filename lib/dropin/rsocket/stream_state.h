@@ -44,7 +44,7 @@ class StreamState {
     readable_ = writable_ = false;
     waiters_.wake();
   }
-  /// The connection breaks for this errno value. No effect without one.
+  /// The connection breaks for this errno value. No effect unless connected.
   void breaks(int reason) {
     if (!connected()) return;
     error_ = reason;

@@ -107,13 +107,13 @@ class alignas(64) Engine {
   void modify(Qp& qp, const QpAttr& attr, QpAttrMask mask, const wire::Route* route, bool loopback);
   /// Current attributes as ibv_query_qp reports them.
   QpAttr query(const Qp& qp) const;
-  /// For CqWriter::moderate().
+  /// CqWriter::moderate() and forget() take it.
   HeldEvents& held_events() { return held_events_; }
   /// The peers that guessed numbers of this engine, at most GuessTable::kPeers; when, by the engine's clock.
   std::vector<PeerGuesses> guesses() const;
   /// The state of the QP's congestion control and loss recovery.
   QpTransportStatus status(const Qp& qp) const;
-  /// Of all QPs, to be redirected when neighbours have new Ethernet addresses.
+  /// The routes of all QPs. They are redirected when neighbours have new Ethernet addresses.
   Routes& routes() { return routes_; }
   /// The port's addresses from now on. Connected QPs keep the one in their route.
   void set_gids(std::vector<Gid> gids) { gids_ = std::move(gids); }

@@ -83,7 +83,7 @@ class InboundMessage {
   bool later_wait() const { return later_wait_; }
   void set_later_wait(bool any) { later_wait_ = any; }
 
-  /// Between packets, when every receive is published.
+  /// Snapshots are taken between packets. Every receive is published then, so `recv_unpublished_` is not written.
   template <class Archive>
   void persist(Archive& archive) {
     auto& [va, left, bytes, key, kind, sges, in_use, unpublished, later] = *this;

@@ -10,8 +10,8 @@
 
 namespace uroce::transport {
 
-/// IBTA vol. 1, 9.7.4.1.6: full packets within a message, 1 to PMTU bytes at its end, 0 to PMTU in an Only. For SENDs,
-/// too.
+/// IBTA vol. 1, 9.7.4.1.6: full packets within a message, 1 to PMTU bytes at its end, 0 to PMTU in an Only. The same
+/// holds for SENDs.
 inline bool payload_fits_mtu(const Qp& qp, wire::OpFlags op, std::size_t payload) {
   if (!op.has(wire::Op::last)) return payload == qp.mtu();
   return payload <= qp.mtu() && (op.has(wire::Op::first) || payload > 0);
