@@ -44,7 +44,7 @@ struct Owner {
   std::set<uint32_t> ids;
   std::shared_ptr<IdBudget> budget;
   uint32_t unread = 0;       // the sum of the ids' `unread`
-  std::mutex queue_pairs{};  // held while one is connected, under the manager's lock, and while one is destroyed
+  std::mutex queue_pairs{};  // held while one is connected, and while one is destroyed
   Result<void> reserve_id() const { return budget != nullptr ? budget->take() : Result<void>{}; }
   void remove(uint32_t id) {
     ids.erase(id);

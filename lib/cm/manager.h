@@ -52,7 +52,8 @@ class ManagerUser : public message::CmCalls {
   /// queue pair of a call that fails is left as it is (connect_qp()), or in the error state.
   virtual Result<void> connect_qp(uint32_t id, const CmParam& param, const std::shared_ptr<control::ControlQp>& qp) = 0;
   virtual Result<void> accept_qp(uint32_t id, const CmParam& param, const std::shared_ptr<control::ControlQp>& qp) = 0;
-  /// While the caller holds it, the manager holds no queue pair of the program. Destroy them with it.
+  /// While the caller holds it, the manager holds no queue pair of the program. The daemon destroys them with it. A
+  /// program in this process does not, so the manager's thread may be the last to have one.
   virtual std::unique_lock<std::mutex> keep_queue_pairs() = 0;
 };
 

@@ -285,7 +285,7 @@ void Manager::Impl::forget_answer(Id& id) {
   resolving.remove(*id.owner, id);
 }
 
-void Manager::Impl::connect_answered() {
+void Manager::Impl::resolve_answered() {
   for (const uint32_t number : std::exchange(answered, {})) {
     const auto found = ids.find(number);
     if (found != ids.end() && found->second->answer) begin_resolving(*found->second, control::kResolveTimeout);

@@ -4,9 +4,11 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -25,6 +27,17 @@
 namespace uroce::cm {
 
 class User;
+
+/// A queue pair's steps from INIT to RTR, and to RTS (manager_qp.cc).
+using StepsToRts = std::array<message::ModifyStep, 2>;
+
+/// A queue pair on its way to RTS.
+struct MovingQp {
+  std::unique_lock<std::mutex> keep;  // of Owner::queue_pairs, and freed after `qp`
+  std::shared_ptr<control::ControlQp> qp;
+  uint32_t id = 0;
+  Result<StepsToRts> steps;
+};
 
 struct Manager::Impl {
   Impl(const Secret& seed, Turns by, control::EventPipe pipe)
@@ -85,10 +98,17 @@ struct Manager::Impl {
   void hold(Id& id, CmEvent event);
   void on_withdrawn(CmAgent& agent, uint32_t connection);
   void on_reply(Id& id, CmReply&& reply);
-  /// Moves the queue pair of a replied id to RTS and establishes the connection, or reports why not (manager_qp.cc).
-  void connect_queue_pair(Id& id, bool reachable);
-  /// The same for all ids whose peers have answered, once the peer's Ethernet address is known.
-  void connect_answered();
+  /// Looks for the Ethernet addresses of peers that have answered.
+  void resolve_answered();
+  /// Moves the queue pairs of ids with an answer, once their peers' addresses are known, to RTS and establishes the
+  /// connections, or reports why not (manager_qp.cc). Of the thread that takes the turns, without the lock: engines may
+  /// stand still, and a program may be destroying queue pairs.
+  void connect_queue_pairs();
+  std::optional<MovingQp> next_moving();
+  /// The id if it has an `answer`, else nullptr.
+  Id* find_answered(uint32_t number) const;
+  bool still_answered(uint32_t number);
+  void end_move(const MovingQp& moved, Result<void> done);
   /// The id no longer waits to connect its queue pair, which stays as it is.
   void forget_answer(Id& id);
 
@@ -117,7 +137,9 @@ struct Manager::Impl {
   std::unordered_map<uint32_t, std::unique_ptr<Id>> ids;
   std::map<std::pair<PortSpace, uint16_t>, std::vector<Id*>> ports;
   Resolving<Owner, Id> resolving;
-  std::vector<uint32_t> answered;  // ids with an `answer`
+  std::vector<uint32_t> answered;                    // ids with an `answer`
+  std::deque<std::pair<uint32_t, bool>> looked_for;  // of these: whether the peer's Ethernet address is known
+  bool moving = false;                               // the thread that takes the turns is in connect_queue_pairs()
   uint32_t next_number = 1;
 
   control::EventPipe wake;
@@ -181,9 +203,7 @@ class Manager::Guard {
 /// Attributes for the queue pair of a connection (manager_attr.cc).
 Result<std::pair<QpAttr, QpAttrMask>> attributes_of(const Id& id, QpState state);
 
-/// A queue pair's steps from INIT to RTR, and to RTS (manager_qp.cc).
-using StepsToRts = std::array<message::ModifyStep, 2>;
-/// Those for the connection of `id`. Errors: EINVAL (the peer has neither asked nor answered).
+/// The steps for the queue pair of `id` (manager_qp.cc). Errors: EINVAL (the peer has neither asked nor answered).
 Result<StepsToRts> steps_to_rts(const Id& id);
 /// Waits for the peer's Ethernet address for `patience` at most. Errors: those of ControlQp::modify().
 Result<void> apply(control::ControlQp& qp, const StepsToRts& steps, std::chrono::nanoseconds patience);

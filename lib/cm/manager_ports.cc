@@ -180,7 +180,10 @@ void Manager::Impl::check_resolving(Id& id, bool over) {
   if (!known && known.error().code == EHOSTUNREACH && !over) return;
   resolving.remove(*id.owner, id);
   if (id.held) return end_hold(id, known.has_value());
-  if (id.answer) return connect_queue_pair(id, known.has_value());
+  if (id.answer) {
+    looked_for.emplace_back(id.number, known.has_value());
+    return;
+  }
   if (id.state != IdState::resolving) return;
   if (known) {
     id.state = IdState::addr_resolved;

@@ -19,6 +19,8 @@ constexpr Nanos kGatherForEach = std::chrono::microseconds(10);
 constexpr Nanos kGatherAtMost = std::chrono::milliseconds(1);
 /// The thread wakes at least this often.
 constexpr Nanos kHousekeepingInterval = std::chrono::seconds(1);
+/// Between two tries to move queue pairs.
+constexpr Nanos kMoveInterval = std::chrono::milliseconds(1);
 /// Steps of an engine that sends the last messages. One is a poll, or 20 us.
 constexpr int kStepsToTellPeers = 32;
 
@@ -28,15 +30,15 @@ void Manager::Impl::run() {
   std::vector<pollfd> waiting{{.fd = wake.read_end(), .events = POLLIN, .revents = 0}};
   for (const auto& agent : agents) waiting.push_back({.fd = agent->gsi->fd(), .events = POLLIN, .revents = 0});
   while (!stopping.load(std::memory_order_acquire)) {
-    Nanos until{0};
     bool gather = false;
     {
       const Guard guard(*this);
       (void)work();
-      until = deadline();
-      planned.store(until, std::memory_order_relaxed);
+      planned.store(deadline(), std::memory_order_relaxed);
       gather = gathering;
     }
+    connect_queue_pairs();
+    const Nanos until = planned.load(std::memory_order_relaxed);
     const auto left = std::clamp(until - steady_now(), Nanos(0), kHousekeepingInterval);
     const timespec time{.tv_sec = left.count() / 1'000'000'000, .tv_nsec = left.count() % 1'000'000'000};
     const std::size_t heeded = gather ? 1 : waiting.size();
@@ -57,10 +59,16 @@ bool Manager::Impl::turn(Nanos at) {
   if (!arrived && at < planned.load(std::memory_order_relaxed)) return false;
   // A call of this thread that waits for the engines polls them, and comes by here.
   if (holder.load(std::memory_order_relaxed) == std::this_thread::get_id()) return false;
-  const Guard guard(*this, at);
-  if (!guard.held()) return false;
-  const bool worked = work();
-  planned.store(deadline(), std::memory_order_relaxed);
+  bool worked = false;
+  {
+    const Guard guard(*this, at);
+    if (!guard.held()) return false;
+    worked = work();
+    planned.store(deadline(), std::memory_order_relaxed);
+  }
+  // A control call of this thread that polls the engines has the lock that this needs.
+  if (std::ranges::none_of(agents, [](const auto& agent) { return agent->device->runner().waits_here(); }))
+    connect_queue_pairs();
   return worked;
 }
 
@@ -78,7 +86,7 @@ bool Manager::Impl::work() {
     while (auto due = agent->cm.poll(now)) carry_out(*agent, std::move(*due));
     if (now >= agent->gsi->next_retry()) agent->gsi->retry(now);
   }
-  connect_answered();
+  resolve_answered();
   check_resolving();
   gathering = threaded && taken > 0 && changing >= kManyChanging;
   if (gathered && !gathering) more = true;  // look once more, with the next datagram's event asked for
@@ -91,6 +99,7 @@ Nanos Manager::Impl::deadline() const {
   Nanos next = now + kHousekeepingInterval;
   if (gathering) next = now + gather;
   if (!resolving.empty()) next = std::min(next, resolving.next_look());
+  if (!looked_for.empty()) next = std::min(next, now + kMoveInterval);
   for (const auto& agent : agents) {
     next = std::min({next, agent->cm.next_deadline(), agent->gsi->next_retry()});
   }

@@ -24,10 +24,14 @@ User::User(std::shared_ptr<Manager::Impl> manager, const UserLimits& limits)
 }
 
 User::~User() {
-  const Manager::Guard guard(manager_);
-  manager_.users.erase(this);
-  end();
-  manager_.reschedule();
+  {
+    const Manager::Guard guard(manager_);
+    manager_.users.erase(this);
+    end();
+    manager_.reschedule();
+  }
+  // The manager may be moving a queue pair.
+  const auto last = keep_queue_pairs();
 }
 
 void User::end() {

@@ -45,8 +45,14 @@ Result<void> EngineRunner::run(uint32_t engine, Work work) {
     return {};
   }
   if (run_in_place(engine, work)) return {};
+  waiting_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  auto ran = wait_for(engine, std::make_shared<transport::Task>(std::move(work)));
+  waiting_.store({}, std::memory_order_relaxed);
+  return ran;
+}
+
+Result<void> EngineRunner::wait_for(uint32_t engine, const std::shared_ptr<transport::Task>& task) {
   const auto deadline = Clock::now() + timeout_;
-  const auto task = std::make_shared<transport::Task>(std::move(work));
   while (!engines_[engine]->submit(task)) {
     if (Clock::now() > deadline) return std::unexpected(timed_out(engine));
     host_.wake(engine);

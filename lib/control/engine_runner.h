@@ -9,6 +9,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <uroce/error.h>
@@ -40,6 +41,8 @@ class EngineRunner {
   /// caller holds the lock.
   /// Errors: ETIMEDOUT naming the engine; `work` has then not run and never will.
   Result<void> run(uint32_t engine, Work work);
+  /// Whether this thread is inside a run() that waits, whose caller has the lock. Any thread; cheap.
+  bool waits_here() const { return waiting_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
 
   /// As run(), for a list of what is there. The caller does not hold the lock. There is one visit at a time, and a step
   /// of waiting after each: engines serve between two of them, however many callers list. Errors: as run().
@@ -67,6 +70,8 @@ class EngineRunner {
 
  private:
   using Clock = std::chrono::steady_clock;
+  /// Returns once `engine` has run the task. Errors: as run().
+  Result<void> wait_for(uint32_t engine, const std::shared_ptr<transport::Task>& task);
   /// False where the engine's thread runs.
   bool run_in_place(uint32_t engine, const Work& work);
   Error timed_out(uint32_t engine) const;
@@ -77,6 +82,7 @@ class EngineRunner {
   std::mutex mutex_;
   std::mutex visit_mutex_;  // before mutex_
   std::atomic<bool> stopped_{false};
+  std::atomic<std::thread::id> waiting_;  // the thread inside run() that waits
   std::vector<std::unique_ptr<transport::Engine>> engines_;
 };
 

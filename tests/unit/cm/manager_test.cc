@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <future>
 #include <set>
 #include <thread>
 
@@ -432,6 +433,48 @@ TEST_F(ManagerTest, AnAnswerThatWaitsIsForgottenByOneWhoEstablishes) {
   server.until(CmEventType::established);
   EXPECT_THROW(client.next(100ms), std::runtime_error);
   EXPECT_EQ(must(one.qp->query()).state, QpState::init);
+}
+
+// One user's engine that stood still stopped all users' calls for 5 s.
+TEST_F(ManagerTest, AnEngineThatStandsStillStopsNobodysCalls) {
+  Program server(*manager_), client(*manager_);
+  const Answered one = answered_without_address(client, server);
+  world_.port(0).frozen = true;
+  const int before = world_.port(0).steps;
+  world_.port(0).unanswered = false;
+  ASSERT_TRUE(world_.run_until([&] { return world_.port(0).steps > before; })) << "the manager waits for the engine";
+  auto call = std::async(std::launch::async, [&] { return server.user->info(one.passive).has_value(); });
+  EXPECT_EQ(call.wait_for(3s), std::future_status::ready);
+  world_.port(0).frozen = false;
+  EXPECT_TRUE(call.get());
+  EXPECT_EQ(client.next().type, CmEventType::established);
+  EXPECT_EQ(must(one.qp->query()).state, QpState::rts);
+}
+
+TEST_F(ManagerTest, AnIdMayEndWhileItsQueuePairIsMoved) {
+  Program server(*manager_), client(*manager_);
+  const Answered one = answered_without_address(client, server);
+  world_.port(0).frozen = true;
+  const int before = world_.port(0).steps;
+  world_.port(0).unanswered = false;
+  ASSERT_TRUE(world_.run_until([&] { return world_.port(0).steps > before; })) << "the manager waits for the engine";
+  must(client.user->destroy_id(one.id));
+  world_.port(0).frozen = false;
+  EXPECT_EQ(server.next().type, CmEventType::rejected);
+  EXPECT_THROW(client.next(100ms), std::runtime_error);
+}
+
+TEST_F(ManagerTest, AProgramThatDestroysAQueuePairStopsNobodysCalls) {
+  Program server(*manager_), client(*manager_);
+  const Answered one = answered_without_address(client, server);
+  auto keep = client.user->keep_queue_pairs();
+  world_.port(0).unanswered = false;
+  EXPECT_THROW(client.next(100ms), std::runtime_error);
+  auto call = std::async(std::launch::async, [&] { return server.user->info(one.passive).has_value(); });
+  EXPECT_EQ(call.wait_for(3s), std::future_status::ready);
+  keep.unlock();
+  EXPECT_TRUE(call.get());
+  EXPECT_EQ(client.next().type, CmEventType::established);
 }
 
 // A program that guessed the id could accept a request that it had not heard of.

@@ -674,6 +674,23 @@ TEST_P(InProcessConnections, ProgramsOutliveTheirManager) {
   test::expect_error(client.manager.create_channel(), ENODEV, "has ended");
 }
 
+// A control call polls the engines and takes the manager's turns while it has the lock that moving a queue pair needs.
+TEST_P(InProcessConnections, AQueuePairIsConnectedAfterTheCallThatPolls) {
+  Program server(open(1)), client(open(0));
+  Side a = side(0);
+  CmId listener = server.id();
+  must(listener.bind(address(1, 4000)));
+  must(listener.listen(8));
+  CmId active = resolved(client, address(1, 4000));
+  auto qa = a.make_qp();
+  to_init(active, qa);
+  must(active.connect({.qpn = qa.qpn()}, qa));
+  CmId passive = must(server.manager.adopt(server.expect(CmEventType::connect_request)));
+  must(passive.accept({.qpn = 101}));
+  for (int i = 0; i < 1000; ++i) (void)must(qa.query());
+  client.expect(CmEventType::established);
+}
+
 // A thread that makes calls may have to wait for the engines, which only the other thread polls.
 TEST_P(InProcessConnections, ThreadsMakeCallsWhileAnotherPolls) {
   constexpr int kRounds = 40;
