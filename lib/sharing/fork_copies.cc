@@ -4,12 +4,14 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <list>
 #include <utility>
 
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
 
+#include "sharing/addresses.h"
 #include "sharing/page_joiners.h"
 #include "sharing/page_mover.h"
 #include "sharing/page_syscall.h"
@@ -22,11 +24,6 @@ constexpr std::size_t kFramesBelow = 64 * 1024, kFramesAbove = 16 * 1024;
 constexpr std::size_t kThreadBelow = 16 * 1024, kThreadAbove = 8 * 1024;
 // malloc's arenas of other threads start at multiples of this size (HEAP_MAX_SIZE of glibc on 64-bit machines).
 constexpr std::size_t kMallocHeap = std::size_t{64} << 20;
-
-uintptr_t map_memory(std::size_t length) {
-  void* at = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return at == MAP_FAILED ? 0 : word_of(at);
-}
 
 void unmap(uintptr_t at, std::size_t length) {
   if (at != 0) ::munmap(memory_at(at), length);
@@ -52,13 +49,15 @@ void remove_thread_blocks(Intervals& from, uintptr_t mapped_from) {
 
 }  // namespace
 
-void ForkCopies::choose(const Mapping& mapping, const PageArena& arena, const Intervals& whole, bool leave_out) {
+void ForkCopies::choose(const Mapping& mapping, const PageArena& arena, const PageCounts& whole, bool leave_out) {
   const auto run = [&](uintptr_t first, uintptr_t end) {
     return Run{first, end - first, mapping.protection, arena.fd(), mapping.offset_of(first), 0};
   };
   Intervals of_ranges, others;
   others.add(mapping.first, mapping.end);
-  for (const auto& [first, end] : whole.within(mapping.first, mapping.end)) of_ranges.add(first, end);
+  for (const auto& [first, end] : whole.within(mapping.first, mapping.end)) {
+    of_ranges.add(round_up(first, arena.page()), round_down(end, arena.page()));
+  }
   if (arena.page() == page_size()) {
     remove_around(of_ranges, word_of(__builtin_frame_address(0)), kFramesBelow, kFramesAbove);
     const uintptr_t thread = word_of(__builtin_thread_pointer());
@@ -78,7 +77,7 @@ void ForkCopies::choose(const Mapping& mapping, const PageArena& arena, const In
   for (const auto& [first, end] : others.all()) rest.push_back(run(first, end));
 }
 
-void ForkCopies::before(const std::vector<Mapping>& mappings, const MovedPages& pages, const Intervals& whole,
+void ForkCopies::before(const std::vector<Mapping>& mappings, const MovedPages& pages, const PageCounts& whole,
                         bool leave_out) {
   copied_.clear();
   private_.clear();
@@ -92,8 +91,8 @@ void ForkCopies::before(const std::vector<Mapping>& mappings, const MovedPages& 
 void ForkCopies::make_private() {
   std::vector<Replacement> work;
   for (Run& run : private_) {
-    const uintptr_t staging = map_memory(run.length);
-    run.base = map_memory(run.length);
+    const uintptr_t staging = map_private(run.length, PROT_READ | PROT_WRITE);
+    run.base = map_private(run.length, PROT_READ | PROT_WRITE);
     if (staging == 0 || run.base == 0) {
       unmap(staging, run.length);
       unmap(std::exchange(run.base, 0), run.length);
@@ -101,7 +100,7 @@ void ForkCopies::make_private() {
     }
     work.push_back({run.first, run.length, staging, run.protection, run.base, true});
   }
-  const auto moved = replace_pages(work, PageKind::shared, page_size());
+  const auto moved = replace_pages(work, PageKind::protectable, page_size());
   const std::size_t done = moved ? moved->runs : 0;
   for (std::size_t i = done; i < private_.size(); ++i) {  // not made private: the child copies these
     Run rest = private_[i];
@@ -118,11 +117,19 @@ void ForkCopies::make_private() {
 
 void ForkCopies::make_shared() {
   std::vector<Replacement> work;
+  std::list<Addresses> parks;
   for (const Run& run : private_) {
     void* staging =
         ::mmap(nullptr, run.length, PROT_READ | PROT_WRITE, MAP_SHARED, run.fd, static_cast<off_t>(run.offset));
     if (staging == MAP_FAILED) break;
-    work.push_back({run.first, run.length, word_of(staging), run.protection, run.base, false});
+    const Addresses& park = parks.emplace_back(map_private(run.length, PROT_NONE), run.length);
+    if (park.at() == 0) break;
+    work.push_back({.at = run.first,
+                    .length = run.length,
+                    .staging = word_of(staging),
+                    .protection = run.protection,
+                    .base = run.base,
+                    .park = park.at()});
   }
   const auto moved = replace_pages(work, PageKind::anonymous, page_size());
   if (work.size() != private_.size() || !moved || moved->runs != work.size()) {
@@ -153,7 +160,7 @@ void ForkCopies::in_parent() {
 
 void ForkCopies::in_child() {
   for (const Run& run : copied_) {
-    const uintptr_t copy = map_memory(run.length);
+    const uintptr_t copy = map_private(run.length, PROT_READ | PROT_WRITE);
     if (copy != 0) raw_copy(copy, run.first, run.length);
     const bool protectable = copy != 0 && ::mprotect(memory_at(copy), run.length, run.protection) == 0;
     const long at = raw_syscall(SYS_mremap, copy, run.length, run.length, MREMAP_MAYMOVE | MREMAP_FIXED, run.first);

@@ -12,7 +12,7 @@
 
 #include "sharing/mappings.h"
 #include "sharing/moved_pages.h"
-#include "sharing/page_intervals.h"
+#include "sharing/page_counts.h"
 
 namespace uroce::sharing {
 
@@ -20,7 +20,7 @@ namespace uroce::sharing {
 class ForkCopies {
  public:
   /// `whole`: the addresses that belong to registered ranges alone. With `leave_out` the child does not get them.
-  void before(const std::vector<Mapping>& mappings, const MovedPages& pages, const Intervals& whole, bool leave_out);
+  void before(const std::vector<Mapping>& mappings, const MovedPages& pages, const PageCounts& whole, bool leave_out);
   void in_parent();
   /// Does not store into a moved page before the child has its own copy.
   void in_child();
@@ -35,7 +35,7 @@ class ForkCopies {
     uintptr_t base = 0;  ///< a copy of the bytes when they became private; 0: they are still shared
   };
 
-  void choose(const Mapping& mapping, const PageArena& arena, const Intervals& whole, bool leave_out);
+  void choose(const Mapping& mapping, const PageArena& arena, const PageCounts& whole, bool leave_out);
   void make_private();
   void make_shared();
   void wait_for_child();

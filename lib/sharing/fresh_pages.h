@@ -21,10 +21,16 @@ class FreshPages {
   FreshPages(uintptr_t at, std::size_t length, bool may_be_huge)
       : end_(at + length), done_(at), huge_from_(at), huge_end_(at), may_be_huge_(may_be_huge) {}
 
+  bool has_huge() const { return huge_end_ > huge_from_; }
   /// Whether `at` has a page already.
   bool reaches(uintptr_t at) const { return at < done_; }
   /// Allocates the next pages, at least up to `end`. Returns 0 or an errno value.
   int allocate(uintptr_t end);
+  /// As if the next pages up to `end` were there.
+  int skip(uintptr_t end) {
+    done_ = end;
+    return 0;
+  }
   /// The bytes from `at` on to move at a time: `most`, or up to the end of a huge page if `whole_huge`; less where the
   /// pages end that there are, or huge ones begin.
   std::size_t chunk_at(uintptr_t at, std::size_t most, bool whole_huge) const;

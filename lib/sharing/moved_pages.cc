@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "sharing/addresses.h"
 #include "sharing/fresh_pages.h"
 #include "sharing/page_mover.h"
 #include "sharing/page_syscall.h"
@@ -73,22 +74,18 @@ std::unexpected<Error> cannot_move(const Moved& moved, const Mapping& mapping) {
   return fail(moved.error, fmt::format("cannot share {}: {} failed with errno {}", mapping.name(), step, moved.error));
 }
 
-/// The new mapping, before it is in place. The destructor unmaps the part that was not used.
-struct Staging {
-  uintptr_t at = 0;
-  std::size_t length = 0;
-  ~Staging() {
-    if (length != 0) ::munmap(memory_at(at), length);
-  }
-};
-
 /// Maps a part of a file, readable and writable, at an address equal to `like` modulo `unit`. 0 with errno.
 uintptr_t map_like(uintptr_t like, std::size_t unit, std::size_t length, int fd, uint64_t offset) {
+  if (unit == page_size()) {
+    void* const at =
+        ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, static_cast<off_t>(offset));
+    return at == MAP_FAILED ? 0 : word_of(at);
+  }
   const std::size_t more = unit - page_size();
-  void* const room = ::mmap(nullptr, length + more, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (room == MAP_FAILED) return 0;
-  const uintptr_t start = word_of(room), at = start + ((like - start) & (unit - 1)), end = start + length + more;
-  if (at != start) ::munmap(room, at - start);
+  const uintptr_t start = map_private(length + more, PROT_NONE);
+  if (start == 0) return 0;
+  const uintptr_t at = start + ((like - start) & (unit - 1)), end = start + length + more;
+  if (at != start) ::munmap(memory_at(start), at - start);
   if (at + length != end) ::munmap(memory_at(at + length), end - at - length);
   constexpr int kFlags = MAP_SHARED | MAP_NORESERVE | MAP_FIXED;
   if (::mmap(memory_at(at), length, PROT_READ | PROT_WRITE, kFlags, fd, static_cast<off_t>(offset)) != MAP_FAILED)
@@ -99,12 +96,31 @@ uintptr_t map_like(uintptr_t like, std::size_t unit, std::size_t length, int fd,
   return 0;
 }
 
+// Private pages of a tmpfs or hugetlbfs file can be write-protected; other files cannot be watched.
 Result<Moved> replace(const Replacement& run, const Mapping& mapping, std::size_t page) {
-  auto moved = replace_pages({&run, 1}, PageKind::anonymous, page);
-  const bool refused = moved && moved->error == EINVAL && moved->step == std::string_view("watching the pages");
-  if (!refused || mapping.inode == 0) return moved;
+  if (mapping.inode == 0) return replace_pages({&run, 1}, PageKind::anonymous, page);
+  auto moved = replace_pages({&run, 1}, PageKind::protectable, page);
+  const bool refused = moved ? moved->error == EINVAL && moved->step == std::string_view("watching the pages")
+                             : moved.error().code == EOPNOTSUPP;
+  if (!refused) return moved;
   const bool writable = (mapping.protection & PROT_WRITE) != 0;
   return replace_pages({&run, 1}, writable ? PageKind::private_file : PageKind::unguarded, page);
+}
+
+// Memory that was never stored to has no identity for the kernel yet (anon_vma), and would get another one in the park.
+// Then it could not become one mapping with its neighbours again.
+void keep_mergeable(const Mapping& mapping, uintptr_t first) {
+  if ((mapping.protection & PROT_WRITE) != 0) (void)populate(first, page_size(), Populate::write);
+}
+
+// Memory without an inode is neither device memory nor hugetlbfs.
+Result<std::size_t> page_of(const Mapping& mapping) {
+  if (mapping.inode == 0) return page_size();
+  const auto details = read_details(mapping);
+  if (!details) return std::unexpected(details.error());
+  if (details->device)
+    return fail(EOPNOTSUPP, fmt::format("cannot share {}: it is device memory; register other memory", mapping.name()));
+  return details->page;
 }
 
 }  // namespace
@@ -116,9 +132,9 @@ const PageArena* MovedPages::arena_of(const Mapping& mapping) const {
   return nullptr;
 }
 
-Result<PageArena*> MovedPages::arena_for(std::size_t page) {
+Result<PageArena*> MovedPages::arena_for(std::size_t page, std::size_t length) {
   for (PageArena& arena : arenas_) {
-    if (arena.page() == page) return &arena;
+    if (arena.page() == page && arena.has_room(length)) return &arena;
   }
   auto arena = PageArena::create(page);
   if (!arena) return std::unexpected(std::move(arena.error()));
@@ -126,60 +142,49 @@ Result<PageArena*> MovedPages::arena_for(std::size_t page) {
 }
 
 Result<void> MovedPages::move(const Mapping& mapping, uintptr_t first, uintptr_t end) {
-  MappingDetails details{.page = page_size(), .device = false};
-  if (mapping.inode != 0) {  // memory without an inode is neither device memory nor hugetlbfs
-    auto read = read_details(mapping);
-    if (!read) return std::unexpected(std::move(read.error()));
-    details = *read;
-  }
-  if (details.device)
-    return fail(EOPNOTSUPP, fmt::format("cannot share {}: it is device memory; register other memory", mapping.name()));
-  first = round_down(first, details.page);
-  const std::size_t length = round_up(end, details.page) - first;
+  const auto page = page_of(mapping);
+  if (!page) return std::unexpected(page.error());
+  first = round_down(first, *page);
+  const std::size_t length = round_up(end, *page) - first;
   if (auto stack = keep_growing(mapping, first); !stack) return stack;
 
-  auto arena = arena_for(details.page);
+  auto arena = arena_for(*page, length);
   if (!arena) return std::unexpected(std::move(arena.error()));
   const auto offset = (*arena)->allocate(length, first);
   if (!offset) return std::unexpected(offset.error());
-  const std::size_t unit = std::max(details.page, length >= kHugePage ? kHugePage : 0);
-  const uintptr_t at = map_like(first, unit, length, (*arena)->fd(), *offset);
-  if (at == 0) return fail(errno, fmt::format("cannot map another {} bytes to share memory: errno {}", length, errno));
-  Staging staging{at, length};
+  const bool parks = mapping.inode == 0;
+  const std::size_t unit = std::max(*page, length >= kHugePage ? kHugePage : 0);
+  Addresses staging(map_like(first, unit, length, (*arena)->fd(), *offset), length);
+  Addresses park(parks ? map_private(length, PROT_NONE) : 0, length);
+  if (staging.at() == 0 || (parks && park.at() == 0)) {
+    const int code = errno;
+    (*arena)->free(*offset, *offset + length);
+    return fail(code, fmt::format("cannot map another {} bytes to share memory: errno {}", length, code));
+  }
+  if (parks) keep_mergeable(mapping, first);
   const auto moved = replace({.at = first,
                               .length = length,
-                              .staging = staging.at,
+                              .staging = staging.at(),
                               .protection = mapping.protection,
                               .zero_where_missing = mapping.inode == 0,
-                              .fresh_file = true},
-                             mapping, details.page);
+                              .fresh_file = true,
+                              .park = park.at()},
+                             mapping, *page);
+  const std::size_t done = !moved ? 0 : moved->runs == 1 ? length : moved->bytes;
+  if (done != 0) {
+    note(first, {.end = first + done,
+                 .arena = *arena,
+                 .offset = *offset,
+                 .park = park.at(),
+                 .park_has_pages = parks,
+                 .protection = mapping.protection});
+    staging.give(done);
+    park.give(done);
+  }
+  if (done != length) (*arena)->free(*offset + done, *offset + length);
   if (!moved) return std::unexpected(moved.error());
-  const std::size_t done = moved->runs == 1 ? length : moved->bytes;
-  staging.at += done;
-  staging.length -= done;
   if (moved->error != 0) return cannot_move(*moved, mapping);
   return {};
-}
-
-void MovedPages::keep_only(const std::vector<Mapping>& mappings) {
-  for (auto arena = arenas_.begin(); arena != arenas_.end();) {
-    PageArena::Runs mapped;
-    for (const Mapping& mapping : mappings) {
-      if (arena_of(mapping) != &*arena) continue;
-      mapped.emplace_back(mapping.offset, mapping.offset_of(mapping.end));
-    }
-    std::ranges::sort(mapped);
-    PageArena::Runs disjoint;  // overlaps occur: mremap(2) can map the same pages twice
-    for (const auto& run : mapped) {
-      if (!disjoint.empty() && disjoint.back().second >= run.first) {
-        disjoint.back().second = std::max(disjoint.back().second, run.second);
-      } else {
-        disjoint.push_back(run);
-      }
-    }
-    arena->keep_only(disjoint);
-    arena = mapped.empty() ? arenas_.erase(arena) : std::next(arena);
-  }
 }
 
 }  // namespace uroce::sharing

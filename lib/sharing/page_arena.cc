@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,7 +11,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "sharing/fresh_pages.h"
 #include "sharing/page_syscall.h"
 
 namespace uroce::sharing {
@@ -41,7 +41,7 @@ PageArena::PageArena(PageArena&& other) noexcept
       page_(other.page_),
       size_(other.size_),
       next_(other.next_),
-      live_(std::move(other.live_)) {}
+      used_(other.used_) {}
 
 PageArena::~PageArena() {
   if (fd_ >= 0) ::close(fd_);
@@ -71,29 +71,14 @@ Result<uint64_t> PageArena::allocate(std::size_t length, uintptr_t address) {
                                     length, size_));
   }
   next_ = offset + length;
-  live_.emplace_back(offset, next_);
+  used_ += length;
   return offset;
 }
 
-void PageArena::punch(uint64_t first, uint64_t end) const {
+void PageArena::free(uint64_t first, uint64_t end) {
   (void)::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first),
                     static_cast<off_t>(end - first));
-}
-
-void PageArena::keep_only(const Runs& mapped) {
-  Runs still;
-  auto next = mapped.begin();
-  for (const auto& [first, end] : live_) {  // both are sorted by offset
-    uint64_t at = first;
-    while (next != mapped.end() && next->second <= at) ++next;
-    for (auto run = next; run != mapped.end() && run->first < end; ++run) {
-      if (run->first > at) punch(at, run->first);
-      still.emplace_back(std::max(at, run->first), std::min(end, run->second));
-      at = still.back().second;
-    }
-    if (at < end) punch(at, end);
-  }
-  live_ = std::move(still);
+  used_ -= end - first;
 }
 
 }  // namespace uroce::sharing

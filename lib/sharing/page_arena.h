@@ -4,21 +4,18 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <utility>
-#include <vector>
 
 #include <sys/types.h>
 
 #include <uroce/error.h>
+
+#include "sharing/fresh_pages.h"
 
 namespace uroce::sharing {
 
 /// Offsets are never reused: a stale mapping of the file, in the daemon say, never shows other memory. One thread.
 class PageArena {
  public:
-  using Runs = std::vector<std::pair<uint64_t, uint64_t>>;  ///< [first, end) offsets
-
   /// A memfd with a sealed size: it cannot shrink, so no access to a mapping of it faults. Errors: EMFILE, ENOMEM.
   static Result<PageArena> create(std::size_t page);
 
@@ -34,19 +31,21 @@ class PageArena {
   /// An offset for the pages at `address`, equal to it modulo 2 MiB, so that THP is possible.
   Result<uint64_t> allocate(std::size_t length, uintptr_t address);
 
-  /// Frees the pages outside `mapped`, which is sorted and disjoint.
-  void keep_only(const Runs& mapped);
+  /// Whether there is room for so many bytes more.
+  bool has_room(std::size_t length) const { return length < size_ && next_ < size_ - length - kHugePage; }
+  /// Frees pages, which are mapped nowhere.
+  void free(uint64_t first, uint64_t end);
+  /// Bytes that were allocated and not freed.
+  uint64_t used() const { return used_; }
 
  private:
   PageArena(int fd, std::size_t page, uint64_t size);
-  void punch(uint64_t first, uint64_t end) const;
 
   int fd_ = -1;
   dev_t device_ = 0;
   ino_t inode_ = 0;
   std::size_t page_;
-  uint64_t size_, next_ = 0;
-  Runs live_;
+  uint64_t size_, next_ = 0, used_ = 0;
 };
 
 }  // namespace uroce::sharing

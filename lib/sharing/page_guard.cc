@@ -1,5 +1,6 @@
 #include "sharing/page_guard.h"
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <optional>
@@ -16,7 +17,6 @@
 namespace uroce::sharing {
 namespace {
 
-// mremap(2) waits until its event is read; the monitor thread does that (page_steps.h).
 constexpr uint64_t kWanted = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EVENT_REMAP |
                              UFFD_FEATURE_MISSING_HUGETLBFS | UFFD_FEATURE_MISSING_SHMEM |
                              UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
@@ -79,31 +79,34 @@ struct Kept {
   PageGuard guard;
   pid_t process;
 };
-std::optional<Kept> kept;
+std::array<std::optional<Kept>, 2> kept;
 
 }  // namespace
 
 // A child that ran no handlers of fork() has its parent's descriptor; a program may close what it does not know.
-Result<PageGuard> PageGuard::of_this_process() {
+Result<PageGuard> PageGuard::of_this_process(Kind kind) {
   const pid_t self = ::getpid();
-  if (kept && kept->process == self && kept->guard.usable()) return kept->guard;
-  auto fresh = open();
+  auto& mine = kept[kind];
+  if (mine && mine->process == self && mine->guard.usable()) return mine->guard;
+  auto fresh = open(kind);
   if (!fresh) return fresh;
-  kept = {*fresh, self};
+  mine = {*fresh, self};
   return fresh;
 }
 
 void PageGuard::forget() {
-  if (kept && kept->guard.usable()) ::close(kept->guard.fd_);
-  kept.reset();
+  for (auto& one : kept) {
+    if (one && one->guard.usable()) ::close(one->guard.fd_);
+    one.reset();
+  }
 }
 
 unsigned PageGuard::opened() { return descriptors_opened.load(std::memory_order_relaxed); }
 
-Result<PageGuard> PageGuard::open() {
+Result<PageGuard> PageGuard::open(Kind kind) {
   const auto supported = kernel_features();
   if (!supported) return std::unexpected(supported.error());
-  const uint64_t features = *supported;
+  const uint64_t features = kind == travelling ? *supported : *supported & ~uint64_t{UFFD_FEATURE_EVENT_REMAP};
   auto opened = open_descriptor_or_say();
   if (!opened) return std::unexpected(std::move(opened.error()));
   PageGuard guard(opened->fd, features, opened->kernel_waits);

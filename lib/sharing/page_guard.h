@@ -8,18 +8,22 @@
 
 namespace uroce::sharing {
 
-/// The userfaultfd of this process. It stays open, because closing it visits every mapping: unwatch what is left of a
+/// A userfaultfd of this process. It stays open, because closing it visits every mapping: unwatch what is left of a
 /// watched range. The calls neither allocate nor set errno, so they are safe while pages are guarded (page_syscall.h);
 /// they return 0 or an errno value. A copy is the same descriptor; the original must not be read while pages are
 /// missing.
 class PageGuard {
  public:
   enum : uint64_t { kMissing = 1, kStores = 2 };
+  enum Kind {
+    plain,       ///< watches addresses
+    travelling,  ///< watched pages stay so when mremap(2) moves them, which waits until the event has been read
+  };
 
   /// Opens it for the first call, in each process. One thread at a time. Opens the privileged kind where it is allowed:
   /// the kernel's own stores, in read(2) say, then wait, too. Otherwise opens the unprivileged kind
   /// (UFFD_USER_MODE_ONLY), with which such stores fail with EFAULT.
-  static Result<PageGuard> of_this_process();
+  static Result<PageGuard> of_this_process(Kind kind = plain);
   /// For a child of fork(): closes the parent's, which would guard the parent's memory.
   static void forget();
   /// How many userfaultfds this process and its parents have opened.
@@ -37,7 +41,7 @@ class PageGuard {
   int put(uintptr_t at, uintptr_t from, std::size_t length, bool stop_stores) const;
 
  private:
-  static Result<PageGuard> open();
+  static Result<PageGuard> open(Kind kind);
   /// Whether the descriptor still is a userfaultfd.
   bool usable() const;
   PageGuard(int fd, uint64_t features, bool kernel_waits) : fd_(fd), features_(features), kernel_waits_(kernel_waits) {}

@@ -5,7 +5,9 @@
 #include <csignal>
 #include <memory>
 #include <new>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,6 +15,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
+#include "sharing/addresses.h"
 #include "sharing/page_guard.h"
 #include "sharing/page_steps.h"
 #include "sharing/page_syscall.h"
@@ -27,7 +30,26 @@ constexpr std::size_t kChunkBytes = 256 * 1024;
 // Without privilege the kernel's stores fail meanwhile; a small chunk keeps that time short.
 constexpr std::size_t kSmallChunkBytes = 32 * 1024;
 
-/// The memory, descriptors and threads of one replace_pages().
+/// Fewer pages are copied without a look at which are there.
+constexpr std::size_t kWorthALook = 64 * 1024;
+/// More than the stack frames of a move.
+constexpr std::size_t kOwnFrames = 128 * 1024;
+
+std::size_t chunk_of(const PageGuard& guard, std::size_t page) {
+  return std::max(guard.kernel_waits() ? kChunkBytes : kSmallChunkBytes, page);
+}
+
+/// A descriptor of /proc/self/pagemap, where it is of use and not refused; else -1, and all pages are copied.
+int open_pagemap(std::span<const Replacement> runs) {
+  const auto worth = [](const Replacement& run) { return run.zero_where_missing && run.length > kWorthALook; };
+  return std::ranges::any_of(runs, worth) ? ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -1;
+}
+
+std::unexpected<Error> cannot_start(int code) {
+  return fail(code, fmt::format("cannot start a thread to move pages: errno {}", code));
+}
+
+/// The memory, descriptors and threads of one replace_pages(), for pages that may include the caller's stack.
 class PageMover {
  public:
   PageMover(const PageGuard& guard, std::span<const Replacement> runs, PageKind kind, std::size_t page);
@@ -39,34 +61,30 @@ class PageMover {
 
  private:
   Result<void> prepare_pipe();
+  Result<void> start_monitor();
+  void end_monitor();
   int start(pthread_t& thread, void* (*function)(void*), uintptr_t stack);
 
   PageWork* work_ = nullptr;
-  uintptr_t area_ = 0, zeros_ = 0;
-  std::size_t area_bytes_ = 0, page_;
+  std::optional<pthread_t> monitor_{};
+  uintptr_t area_ = 0;
+  std::size_t area_bytes_ = 0;
 };
 
-uintptr_t map_private(std::size_t length, int protection) {
-  void* at = ::mmap(nullptr, length, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return at == MAP_FAILED ? 0 : word_of(at);
-}
-
 // Layout: two stacks, a buffer for one chunk, the helper's stack, PageWork, the runs.
-PageMover::PageMover(const PageGuard& guard, std::span<const Replacement> runs, PageKind kind, std::size_t page)
-    : page_(page) {
+PageMover::PageMover(const PageGuard& guard, std::span<const Replacement> runs, PageKind kind, std::size_t page) {
   const std::size_t fixed = 2 * kStackBytes + kChunkBytes + ThreadStop::kStackBytes + sizeof(PageWork);
   area_bytes_ = round_up(fixed + runs.size_bytes(), page_size());
   area_ = map_private(area_bytes_, PROT_READ | PROT_WRITE);
-  zeros_ = map_private(page_, PROT_READ);
-  if (area_ == 0 || zeros_ == 0) return;
+  if (area_ == 0) return;
   static_assert(alignof(Replacement) <= alignof(PageWork) && sizeof(PageWork) % alignof(Replacement) == 0);
   auto* copies = static_cast<Replacement*>(memory_at(area_ + fixed));
   std::uninitialized_copy(runs.begin(), runs.end(), copies);
   work_ = new (memory_at(area_ + fixed - sizeof(PageWork)))
-      PageWork{.guard = guard, .kind = kind, .page = page, .runs = {copies, runs.size()}, .zeros = zeros_};
+      PageWork{.guard = guard, .kind = kind, .page = page, .runs = {copies, runs.size()}};
   work_->buffer = area_ + 2 * kStackBytes;
   work_->helper_stack = work_->buffer + kChunkBytes;
-  work_->chunk = std::max(work_->guard.kernel_waits() ? kChunkBytes : kSmallChunkBytes, page);
+  work_->chunk = chunk_of(guard, page);
 }
 
 PageMover::~PageMover() {
@@ -77,7 +95,6 @@ PageMover::~PageMover() {
     work_->~PageWork();
   }
   if (area_ != 0) ::munmap(memory_at(area_), area_bytes_);
-  if (zeros_ != 0) ::munmap(memory_at(zeros_), page_);
 }
 
 // One slot of the pipe holds one page.
@@ -103,21 +120,30 @@ int PageMover::start(pthread_t& thread, void* (*function)(void*), uintptr_t stac
   return code;
 }
 
-Result<Moved> PageMover::run() {
-  if (work_ == nullptr) return fail(ENOMEM, "no memory for the threads that move pages");
-  if (work_->kind == PageKind::private_file) {
-    if (auto pipe = prepare_pipe(); !pipe) return std::unexpected(std::move(pipe.error()));
-  }
-  if (std::ranges::any_of(work_->runs, &Replacement::zero_where_missing)) {
-    work_->pagemap = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);  // where refused, all pages are copied
-  }
+Result<void> PageMover::start_monitor() {
+  if (auto pipe = prepare_pipe(); !pipe) return pipe;
   work_->stop_fd = ::eventfd(0, EFD_CLOEXEC);
   if (work_->stop_fd < 0) return fail(errno, fmt::format("cannot create an eventfd to move pages: errno {}", errno));
+  pthread_t monitor;
+  if (const int code = start(monitor, monitor_pages, area_); code != 0) return cannot_start(code);
+  monitor_ = monitor;
+  return {};
+}
 
-  pthread_t mover, monitor;
-  if (const int code = start(monitor, monitor_pages, area_); code != 0) {
-    return fail(code, fmt::format("cannot start a thread to move pages: errno {}", code));
+void PageMover::end_monitor() {
+  if (!monitor_) return;
+  const uint64_t one = 1;
+  (void)!::write(work_->stop_fd, &one, sizeof(one));
+  ::pthread_join(*monitor_, nullptr);
+}
+
+Result<Moved> PageMover::run() {
+  if (work_ == nullptr) return fail(ENOMEM, "no memory for the threads that move pages");
+  work_->pagemap = open_pagemap(work_->runs);
+  if (work_->kind == PageKind::private_file) {
+    if (auto monitor = start_monitor(); !monitor) return std::unexpected(std::move(monitor.error()));
   }
+  pthread_t mover;
   const int code = start(mover, move_pages, area_ + kStackBytes);
   if (code == 0) {
     // Until `done` this thread stores nowhere: its own stack may be among the runs.
@@ -125,27 +151,65 @@ Result<Moved> PageMover::run() {
     sleep_until_set(work_->done);
     ::pthread_join(mover, nullptr);
   }
-  const uint64_t one = 1;
-  (void)!::write(work_->stop_fd, &one, sizeof(one));
-  ::pthread_join(monitor, nullptr);
-  if (code != 0) return fail(code, fmt::format("cannot start a thread to move pages: errno {}", code));
+  end_monitor();
+  if (code != 0) return cannot_start(code);
   return work_->moved;
+}
+
+/// Whether the calling thread can move the pages itself: none of them is of its stack, where all that it needs is.
+bool may_go_alone(const Replacement& run, PageKind kind) {
+  const uintptr_t here = word_of(__builtin_frame_address(0));
+  const bool own_stack = run.at < here + kOwnFrames && here < run.at + run.length + kOwnFrames;
+  return kind != PageKind::private_file && !own_stack;
+}
+
+Moved replace_alone(const PageGuard& guard, const Replacement run, PageKind kind, std::size_t page) {
+  const std::span<const Replacement> runs(&run, 1);
+  PageWork work{.guard = guard, .kind = kind, .page = page, .runs = runs, .pagemap = open_pagemap(runs)};
+  work.chunk = chunk_of(guard, page);
+  replace_runs(work);
+  if (work.pagemap >= 0) ::close(work.pagemap);
+  return work.moved;
+}
+
+/// The rest of `runs` after `moved`.
+std::vector<Replacement> rest_of(std::span<const Replacement> runs, const Moved& moved) {
+  std::vector<Replacement> rest(runs.begin() + static_cast<std::ptrdiff_t>(moved.runs), runs.end());
+  Replacement& first = rest.front();
+  for (uintptr_t* address : {&first.at, &first.staging, &first.park}) *address += moved.bytes;
+  if (first.base != 0) first.base += moved.bytes;
+  first.length -= moved.bytes;
+  return rest;
+}
+
+Result<Moved> replace(const PageGuard& guard, std::span<const Replacement> runs, PageKind kind, std::size_t page) {
+  Moved moved;
+  if (runs.size() == 1 && may_go_alone(runs.front(), kind)) {
+    moved = replace_alone(guard, runs.front(), kind, page);
+    if (moved.error != EAGAIN) return moved;  // else there is a thread control block among the pages
+  }
+  const auto rest = rest_of(runs, moved);
+  auto by_thread = PageMover(guard, rest, kind, page).run();
+  if (!by_thread) return by_thread;
+  if (by_thread->runs == 0) by_thread->bytes += moved.bytes;
+  by_thread->runs += moved.runs;
+  return by_thread;
 }
 
 }  // namespace
 
 Result<Moved> replace_pages(std::span<const Replacement> runs, PageKind kind, std::size_t page) {
   if (runs.empty()) return Moved{};
-  auto guard = PageGuard::of_this_process();
+  auto guard = PageGuard::of_this_process(kind == PageKind::private_file ? PageGuard::travelling : PageGuard::plain);
   if (!guard) return std::unexpected(std::move(guard.error()));
-  if (kind == PageKind::shared && !guard->guards_shared_memory()) {
+  if (kind == PageKind::protectable && !guard->guards_shared_memory()) {
     return fail(EOPNOTSUPP, "the kernel's userfaultfd cannot write-protect shared pages; Linux 5.19 and later can");
   }
-  // Block signals: their frames would go to a stack that may be write-protected. The new threads inherit the mask.
+  // Block signals: their handlers may access pages that are guarded. The new threads inherit the mask.
   sigset_t all, before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  auto moved = PageMover(*guard, runs, kind, page).run();
+  auto moved = replace(*guard, runs, kind, page);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return moved;
 }

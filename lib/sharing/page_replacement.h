@@ -20,11 +20,15 @@ struct Replacement {
   bool zero_where_missing = false;
   /// `staging` is fresh memory of a file, equal to `at` modulo 2 MiB: it may have huge pages.
   bool fresh_file = false;
+  /// `staging` has no pages yet and reads as zeros: pages of zeros need no copy.
+  bool skip_zeros = false;
+  /// `anonymous` only: reserved addresses, as long as the run. The mapping that is replaced goes there, with its pages.
+  uintptr_t park = 0;
 };
 
 enum class PageKind {
-  anonymous,     ///< private memory, which userfaultfd can write-protect: readers never wait
-  shared,        ///< memfd pages mapped shared
+  anonymous,     ///< private memory, which mremap(2) can put aside while threads that access it wait
+  protectable,   ///< memfd pages and huge pages, which userfaultfd can write-protect since Linux 5.19: readers go on
   private_file,  ///< private pages of a file, which userfaultfd cannot write-protect: a pipe keeps them meanwhile
   unguarded,     ///< private pages of a file, mapped read-only: no thread can store into them
 };

@@ -19,10 +19,15 @@
 namespace uroce::sharing {
 namespace {
 
-int put_in_place(uintptr_t staging, uintptr_t at, std::size_t length) {
-  const long result = raw_syscall(SYS_mremap, staging, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, at);
+int remap(uintptr_t from, std::size_t length, uintptr_t how, uintptr_t to) {
+  const long result = raw_syscall(SYS_mremap, from, length, length, MREMAP_MAYMOVE | MREMAP_FIXED | how, to);
   return result < 0 && result > -4096 ? static_cast<int>(-result) : 0;
 }
+
+int put_in_place(uintptr_t staging, uintptr_t at, std::size_t length) { return remap(staging, length, 0, at); }
+
+// The mapping stays, without a page: a thread that accesses it waits (mremap(2), MREMAP_DONTUNMAP; Linux 5.7).
+int put_aside(uintptr_t at, uintptr_t park, std::size_t length) { return remap(at, length, MREMAP_DONTUNMAP, park); }
 
 int protect(uintptr_t at, std::size_t length, int protection) {
   if (protection == (PROT_READ | PROT_WRITE)) return 0;
@@ -31,17 +36,46 @@ int protect(uintptr_t at, std::size_t length, int protection) {
 
 uint8_t* bytes_at(uintptr_t address) { return reinterpret_cast<uint8_t*>(address); }
 
-// Not checked by sanitizers: the moved pages include redzones.
-__attribute__((no_sanitize("address", "thread"))) void copy_bytes(const Replacement& run, std::size_t from,
-                                                                  std::size_t length) {
-  const uintptr_t at = run.at + from, staging = run.staging + from, base = run.base + from;
-  if (run.base == 0) return raw_copy(staging, at, length);
+// The functions that read moved pages are not checked by sanitizers: the pages include redzones.
+__attribute__((no_sanitize("address", "thread"))) bool is_zero(uintptr_t at, std::size_t length) {
+  for (const uintptr_t end = at + length; at < end; at += 8 * sizeof(uint64_t)) {
+    const auto* words = reinterpret_cast<const uint64_t*>(at);
+    if ((words[0] | words[1] | words[2] | words[3] | words[4] | words[5] | words[6] | words[7]) != 0) return false;
+  }
+  return true;
+}
+
+/// Calls `each(first, end)` for the pages that are not all zeros, until one returns an errno value.
+template <class Each>
+int for_pages_with_bytes(uintptr_t at, uintptr_t end, const Each& each) {
+  while (at < end) {
+    const uintptr_t first = at;
+    while (at < end && !is_zero(at, page_size())) at += page_size();
+    const int code = at == first ? 0 : each(first, at);
+    if (code != 0) return code;
+    if (at == first) at += page_size();
+  }
+  return 0;
+}
+
+/// `from`: where the bytes of the run are now that begin at its byte `offset`.
+__attribute__((no_sanitize("address", "thread"))) void copy_bytes(const Replacement& run, uintptr_t from,
+                                                                  std::size_t offset, std::size_t length) {
+  const uintptr_t staging = run.staging + offset, base = run.base + offset;
+  if (run.skip_zeros) {
+    for_pages_with_bytes(from, from + length, [&](uintptr_t first, uintptr_t end) {
+      raw_copy(staging + (first - from), first, end - first);
+      return 0;
+    });
+    return;
+  }
+  if (run.base == 0) return raw_copy(staging, from, length);
   if (run.keep_base) {  // copy from the base: other processes may store into the pages between two reads
-    raw_copy(base, at, length);
+    raw_copy(base, from, length);
     return raw_copy(staging, base, length);
   }
   for (std::size_t i = 0; i < length; ++i) {
-    const uint8_t byte = bytes_at(at)[i];
+    const uint8_t byte = bytes_at(from)[i];
     if (byte != bytes_at(base)[i]) bytes_at(staging)[i] = byte;
   }
 }
@@ -52,13 +86,8 @@ __attribute__((no_sanitize("address", "thread"))) void copy_bytes(const Replacem
     if (const int code = (expression); code != 0) return moved.error = code; \
   } while (false)
 
-void stop_threads(const PageWork& work, std::optional<ThreadStop>& stopped) {
-  const auto self = static_cast<pid_t>(raw_syscall(SYS_gettid));
-  stopped.emplace(work.helper_stack, std::initializer_list<pid_t>{self, static_cast<pid_t>(work.monitor.load())});
-}
-
 /// Bytes to guard at a time. A huge page moves as a whole, or the kernel would map it in parts. Where the kernel's own
-/// stores fail meanwhile, that takes too long, unless there is nothing to copy.
+/// accesses fail meanwhile, that takes too long, unless there is nothing to copy.
 std::size_t next_chunk(const PageWork& work, const Replacement& run, const FreshPages& fresh, std::size_t done) {
   const std::size_t whole = fresh.chunk_at(run.staging + done, work.chunk, true);
   if (whole <= work.chunk || work.guard.kernel_waits()) return whole;
@@ -75,50 +104,101 @@ bool has_thread_block(const PresentPages& present, uintptr_t at, std::size_t len
   return is_beside_thread_block(at, at + length);
 }
 
-/// Moves a chunk whose new pages are there.
-int replace_chunk(PageWork& work, const Replacement& run, std::size_t length, Moved& moved) {
-  const uintptr_t at = run.at + moved.bytes, staging = run.staging + moved.bytes;
-  const bool guarded = work.kind != PageKind::unguarded;
-  // A page that is missing now has zeros until it is replaced: the monitor write-protects what it supplies.
+/// Prepares pages that threads still use. Nobody waits yet.
+int prepare_chunk(const PageWork& work, const Replacement& run, uintptr_t at, std::size_t length, Moved& moved,
+                  std::optional<ThreadStop>& stopped) {
   const PresentPages present(run.zero_where_missing ? work.pagemap : -1, at, length);
   for (const auto& [first, end] : present) {
-    if (present.swapped()) UROCE_STEP("reading the pages", populate(first, end - first, Populate::read));
+    const bool read = present.swapped() || (work.kind == PageKind::protectable && !run.zero_where_missing);
+    if (read) UROCE_STEP("reading the pages", populate(first, end - first, Populate::read));
   }
-  std::optional<ThreadStop> stopped;
-  if (guarded && has_thread_block(present, at, length)) stop_threads(work, stopped);
+  if (run.skip_zeros) {
+    const uintptr_t staging = run.staging + (at - run.at);
+    UROCE_STEP("allocating private pages", for_pages_with_bytes(at, at + length, [&](uintptr_t first, uintptr_t end) {
+                 return populate(staging + (first - at), end - first, Populate::write);
+               }));
+  }
+  if (has_thread_block(present, at, length)) {
+    if (work.helper_stack == 0) UROCE_STEP("stopping threads", EAGAIN);
+    const auto self = static_cast<pid_t>(raw_syscall(SYS_gettid));
+    stopped.emplace(work.helper_stack, std::initializer_list<pid_t>{self});
+  }
   for (const auto& [first, end] : present) {
-    if (work.kind == PageKind::anonymous) move_joiners(first, end - first, staging + (first - at), first == at);
+    if (work.kind == PageKind::anonymous) move_joiners(first, end - first, run.staging + (first - run.at), first == at);
   }
-  if (guarded) UROCE_STEP("write-protecting the pages", work.guard.stop_stores(at, length));
-  for (const auto& [first, end] : present) copy_bytes(run, first - run.at, end - first);
-  UROCE_STEP("mprotect", protect(staging, length, run.protection));
-  UROCE_STEP("mremap", put_in_place(staging, at, length));
-  work.guard.wake(at, length);
-  if (run.base != 0 && !run.keep_base) wake_joiners(at, length);  // who began to wait before the pages were private
   return 0;
 }
 
-int replace_guarded(PageWork& work, const Replacement& run, Moved& moved) {
-  const uint64_t what =
-      work.kind == PageKind::anonymous ? PageGuard::kMissing | PageGuard::kStores : PageGuard::kStores;
-  const bool guarded = work.kind != PageKind::unguarded;
+/// Threads that access the chunk wait while its bytes are copied from the park.
+int replace_anonymous_chunk(const PageWork& work, const Replacement& run, std::size_t length, Moved& moved) {
+  const uintptr_t at = run.at + moved.bytes, staging = run.staging + moved.bytes, park = run.park + moved.bytes;
+  UROCE_STEP("watching the pages", work.guard.watch(at, length, PageGuard::kMissing));
+  UROCE_STEP("putting the pages aside", put_aside(at, park, length));
+  for (const auto& [first, end] : PresentPages(run.zero_where_missing ? work.pagemap : -1, park, length)) {
+    copy_bytes(run, first, first - run.park, end - first);
+  }
+  moved.step = "mremap";
+  moved.error = protect(staging, length, run.protection);
+  if (moved.error == 0) moved.error = put_in_place(staging, at, length);
+  if (moved.error != 0) (void)put_in_place(park, at, length);
+  work.guard.wake(at, length);
+  return moved.error;
+}
+
+/// Threads that store into the chunk wait while it is copied.
+int replace_protectable_chunk(const PageWork& work, const Replacement& run, std::size_t length, Moved& moved) {
+  const uintptr_t at = run.at + moved.bytes, staging = run.staging + moved.bytes;
+  UROCE_STEP("watching the pages", work.guard.watch(at, length, PageGuard::kStores));
+  UROCE_STEP("write-protecting the pages", work.guard.stop_stores(at, length));
+  for (const auto& [first, end] : PresentPages(run.zero_where_missing ? work.pagemap : -1, at, length)) {
+    copy_bytes(run, first, first - run.at, end - first);
+  }
+  UROCE_STEP("mprotect", protect(staging, length, run.protection));
+  UROCE_STEP("mremap", put_in_place(staging, at, length));
+  work.guard.wake(at, length);
+  return 0;
+}
+
+/// No thread can store into the chunk.
+int replace_unguarded_chunk(const Replacement& run, std::size_t length, Moved& moved) {
+  const uintptr_t at = run.at + moved.bytes, staging = run.staging + moved.bytes;
+  UROCE_STEP("populating the pages", populate(at, length, Populate::read));
+  copy_bytes(run, at, moved.bytes, length);
+  UROCE_STEP("mprotect", protect(staging, length, run.protection));
+  UROCE_STEP("mremap", put_in_place(staging, at, length));
+  return 0;
+}
+
+int replace_chunk(const PageWork& work, const Replacement& run, std::size_t length, Moved& moved) {
+  if (work.kind == PageKind::unguarded) return replace_unguarded_chunk(run, length, moved);
+  const uintptr_t at = run.at + moved.bytes;
+  std::optional<ThreadStop> stopped;
+  if (const int code = prepare_chunk(work, run, at, length, moved, stopped); code != 0) return code;
+  const int code = work.kind == PageKind::protectable ? replace_protectable_chunk(work, run, length, moved)
+                                                      : replace_anonymous_chunk(work, run, length, moved);
+  // Those who began to wait before the pages were private.
+  if (code == 0 && run.base != 0 && !run.keep_base) wake_joiners(at, length);
+  return code;
+}
+
+int replace_chunks(const PageWork& work, const Replacement& run, Moved& moved) {
   FreshPages fresh(run.staging, run.length, run.fresh_file && work.page == page_size());
   while (moved.bytes < run.length) {
     const uintptr_t at = run.at + moved.bytes, staging = run.staging + moved.bytes;
     if (!fresh.reaches(staging)) {
       const std::size_t next = std::min(work.chunk, run.length - moved.bytes);
       // Pages that cannot be watched are moved in another way, which needs new pages that are not there yet.
-      if (guarded) UROCE_STEP("watching the pages", work.guard.watch(at, next, what));
-      if (guarded) work.guard.unwatch(at, next);
-      UROCE_STEP("allocating shared pages", fresh.allocate(staging + next));
+      if (run.fresh_file && work.kind == PageKind::protectable && moved.bytes == 0) {
+        UROCE_STEP("watching the pages", work.guard.watch(at, next, PageGuard::kStores));
+        work.guard.unwatch(at, next);
+      }
+      UROCE_STEP("allocating shared pages",
+                 run.skip_zeros ? fresh.skip(staging + next) : fresh.allocate(staging + next));
     }
     const std::size_t length = next_chunk(work, run, fresh, moved.bytes);
-    if (!run.zero_where_missing || work.pagemap < 0)
-      UROCE_STEP("populating the pages", populate(at, length, Populate::read));
     // Where a part of a huge page has moved, the kernel has unmapped the rest.
-    if (run.fresh_file && length < kHugePage)
+    if (fresh.has_huge() && length < kHugePage)
       UROCE_STEP("mapping shared pages", populate(staging, length, Populate::read));
-    if (guarded) UROCE_STEP("watching the pages", work.guard.watch(at, length, what));
     if (const int code = replace_chunk(work, run, length, moved); code != 0) return code;
     moved.bytes += length;
   }
@@ -177,40 +257,37 @@ void sleep_until_set(std::atomic<uint32_t>& word) {
   }
 }
 
-void* move_pages(void* argument) {
-  auto& work = *static_cast<PageWork*>(argument);
-  sleep_until_set(work.go);
-  sleep_until_set(work.monitor);
+void replace_runs(PageWork& work) {
   Moved& moved = work.moved;
   for (; moved.runs < work.runs.size(); ++moved.runs) {
     const Replacement& run = work.runs[moved.runs];
     moved.bytes = 0;
-    const int code = work.kind == PageKind::private_file ? replace_private_file(work, run, moved)
-                                                         : replace_guarded(work, run, moved);
+    const int code =
+        work.kind == PageKind::private_file ? replace_private_file(work, run, moved) : replace_chunks(work, run, moved);
     if (code != 0) {  // release the guarded pages: the caller's clean-up may need a thread that waits
       work.guard.unwatch(run.at + moved.bytes, run.length - moved.bytes);
       break;
     }
   }
+}
+
+void* move_pages(void* argument) {
+  auto& work = *static_cast<PageWork*>(argument);
+  sleep_until_set(work.go);
+  replace_runs(work);
   set_and_wake(work.done);
   return nullptr;
 }
 
 void* monitor_pages(void* argument) {
   auto& work = *static_cast<PageWork*>(argument);
-  set_and_wake(work.monitor, static_cast<uint32_t>(raw_syscall(SYS_gettid)));
   pollfd ready[] = {{.fd = work.guard.fd(), .events = POLLIN, .revents = 0},
                     {.fd = work.stop_fd, .events = POLLIN, .revents = 0}};
   for (;;) {
     raw_syscall(SYS_poll, word_of(ready), 2, static_cast<uintptr_t>(-1));
     if (ready[1].revents != 0) return nullptr;
     uffd_msg message;
-    if (raw_syscall(SYS_read, static_cast<uintptr_t>(ready[0].fd), word_of(&message), sizeof(message)) <= 0) continue;
-    if (message.event != UFFD_EVENT_PAGEFAULT || work.kind != PageKind::anonymous) continue;
-    if ((message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0) continue;  // replace_guarded() wakes the thread
-    const uintptr_t at = round_down(message.arg.pagefault.address, work.page);
-    // If the page was replaced or supplied in the meantime, wake the thread: its next access succeeds.
-    if (work.guard.put(at, work.zeros, work.page, true) != 0) work.guard.wake(at, work.page);
+    raw_syscall(SYS_read, static_cast<uintptr_t>(ready[0].fd), word_of(&message), sizeof(message));
   }
 }
 

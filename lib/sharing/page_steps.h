@@ -1,4 +1,4 @@
-// The two threads of replace_pages(). They store only into PageWork and their own stacks.
+// How pages are replaced. The calls store only into PageWork and their own stacks.
 #pragma once
 
 #include <atomic>
@@ -17,14 +17,12 @@ struct PageWork {
   PageKind kind;
   std::size_t page;  ///< bytes
   std::span<const Replacement> runs;
-  uintptr_t zeros = 0;               ///< a page of zeros
-  int stop_fd = -1;                  ///< readable when the monitor must end
-  int pipe_out = -1, pipe_in = -1;   ///< private_file only
-  int pagemap = -1;                  ///< /proc/self/pagemap, where a run is `zero_where_missing`
-  uintptr_t buffer = 0;              ///< private_file only, as long as a chunk
-  std::size_t chunk = 0;             ///< bytes guarded at a time; a huge page, where the new pages are huge
-  uintptr_t helper_stack = 0;        ///< for ThreadStop
-  std::atomic<uint32_t> monitor{0};  ///< the thread id of the monitor, once it runs
+  int stop_fd = -1;                 ///< private_file only: readable when the monitor must end
+  int pipe_out = -1, pipe_in = -1;  ///< private_file only
+  int pagemap = -1;                 ///< /proc/self/pagemap, where a run is `zero_where_missing`
+  uintptr_t buffer = 0;             ///< private_file only, as long as a chunk
+  std::size_t chunk = 0;            ///< bytes guarded at a time; a huge page, where the new pages are huge
+  uintptr_t helper_stack = 0;       ///< for ThreadStop; 0: a chunk with a thread control block fails with EAGAIN
   std::atomic<uint32_t> go{0}, done{0};
   Moved moved{};
 };
@@ -32,10 +30,13 @@ struct PageWork {
 /// Waits until the word is not 0.
 void sleep_until_set(std::atomic<uint32_t>& word);
 
-/// The thread that moves pages: begins when `go` is set, and sets `done` at the end.
+/// Replaces the pages on the calling thread, whose stack is not among them.
+void replace_runs(PageWork& work);
+
+/// A thread that replaces the pages: begins when `go` is set, and sets `done` at the end.
 void* move_pages(void* work);
 
-/// The monitor thread: supplies missing pages that threads access, and reads the events that mremap(2) waits for.
+/// The monitor thread of private files: reads the events that mremap(2) waits for.
 void* monitor_pages(void* work);
 
 }  // namespace uroce::sharing

@@ -1,5 +1,6 @@
-// Calls that are safe while pages are write-protected. A thread that stores into such a page waits, so the thread that
-// ends the wait must store only into its own memory: no allocation, no errno, no lazily bound function, no lock.
+// Calls that are safe while pages are guarded. A thread that stores into such a page waits, or even one that reads it.
+// So the thread that ends the wait uses only memory of its own: no allocation, no errno, no static variable, no lazily
+// bound function, no lock.
 #pragma once
 
 #include <atomic>
@@ -13,10 +14,8 @@
 
 namespace uroce::sharing {
 
-inline std::size_t page_size() {
-  static const auto kSize = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return kSize;
-}
+/// The bytes of a page on x86-64. A variable might lie among the guarded pages.
+constexpr std::size_t page_size() { return 4096; }
 
 inline uintptr_t round_down(uintptr_t value, std::size_t unit) { return value & ~(uintptr_t{unit} - 1); }
 inline uintptr_t round_up(uintptr_t value, std::size_t unit) { return round_down(value + unit - 1, unit); }

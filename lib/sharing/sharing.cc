@@ -16,15 +16,16 @@
 #include "sharing/mapped_files.h"
 #include "sharing/mappings.h"
 #include "sharing/moved_pages.h"
+#include "sharing/page_counts.h"
 #include "sharing/page_guard.h"
-#include "sharing/page_intervals.h"
 #include "sharing/page_syscall.h"
 
 namespace uroce::sharing {
 namespace {
 
-/// Costs: a run of pages to be moved is as so many pages, and a page as so many mappings to be looked at.
-constexpr std::size_t kMovedPagesOfARun = 8, kMappingsPerMovedPage = 8;
+/// With fewer mappings, a look at all of them is cheap. With more, a run of pages that was moved is as so many pages,
+/// and a page as so many mappings.
+constexpr std::size_t kFewMappings = 1000, kPagesOfARun = 8, kMappingsPerPage = 8;
 
 /// The mappings that cover [first, end): indices [from, to). Error: EFAULT, EOPNOTSUPP.
 Result<std::pair<std::size_t, std::size_t>> find_mappings(const std::vector<Mapping>& mappings, uintptr_t first,
@@ -72,14 +73,12 @@ struct Sharing::Impl {
   std::mutex mutex;
   MovedPages moved;
   MappedFiles files;
-  std::map<std::pair<uintptr_t, uintptr_t>, std::size_t>
-      ranges;               ///< registered ranges with moved pages, and how many times each
-  Intervals whole;          ///< moved pages that hold only bytes of registered ranges
-  std::size_t longest = 0;  ///< bytes of the longest range so far
+  PageCounts held;   ///< registrations of each page
+  PageCounts whole;  ///< as `held`, without pages that a registration holds in part
   bool leave_out = false;
   ForkCopies copies;
-  std::size_t moved_since_sweep = 0;  ///< see sweep_if_due()
-  std::size_t mappings_at_sweep = 0;
+  std::size_t mappings_at_sweep = 0;  ///< in the whole process
+  std::size_t moved_since_sweep = 0;  ///< pages, and a constant for each run of them
 
   /// Moves the private pages. False where there are none. Errors: as share().
   Result<bool> move_private(const std::vector<Mapping>& mappings, uintptr_t first, uintptr_t end, bool writable);
@@ -87,11 +86,14 @@ struct Sharing::Impl {
                                                  bool writable);
   Result<SharedSegment> segment_of(const Mapping& mapping, uintptr_t first, uintptr_t end, bool writable,
                                    OpenFiles& opened);
-  Result<void> sweep_if_due();
-  void forget_gone(const std::vector<Mapping>& mappings);
-  void note_whole(const std::vector<Mapping>& mappings, uintptr_t first, uintptr_t end);
-  void unnote_whole(uintptr_t first, uintptr_t end);
-  void apply_leave_out(const Intervals::List& pages) const;
+  /// For a range that `held` and `whole` have already.
+  Result<std::vector<SharedSegment>> share(uintptr_t at, uintptr_t until, bool writable);
+  void release(uintptr_t first, uintptr_t end);
+  void give_back(uintptr_t first, uintptr_t end);
+  void sweep_if_due();
+  void sweep(const std::vector<Mapping>& mappings);
+  /// Whether children of fork() get the moved pages among `pages`.
+  void advise(const Intervals::List& pages, int advice) const;
 
   static inline Impl* of_this_process = nullptr;
   static void before_fork();
@@ -109,8 +111,7 @@ Result<bool> Sharing::Impl::move_private(const std::vector<Mapping>& mappings, u
     if (mapping.shared) continue;
     const uintptr_t from = std::max(first, mapping.first), to = std::min(end, mapping.end);
     any = true;
-    moved_since_sweep += kMovedPagesOfARun + (to - from) / page_size();
-    whole.remove(from, to);  // of memory that was there before and is gone
+    moved_since_sweep += kPagesOfARun + (to - from) / page_size();
     if (auto done = moved.move(mapping, from, to); !done) return std::unexpected(done.error());
   }
   return any;
@@ -150,48 +151,52 @@ Result<std::vector<SharedSegment>> Sharing::Impl::segments_of(const std::vector<
   return segments;
 }
 
-// Pages that the program has unmapped are found among all its mappings. So look rarely: the look costs as much as all
-// registrations since the last one have moved, and at most that much memory waits to be freed.
-Result<void> Sharing::Impl::sweep_if_due() {
-  if (moved_since_sweep * kMappingsPerMovedPage <= mappings_at_sweep) return {};
-  const auto mappings = read_mappings();
-  if (!mappings) return std::unexpected(mappings.error());
-  forget_gone(*mappings);
-  return {};
+Result<std::vector<SharedSegment>> Sharing::Impl::share(uintptr_t at, uintptr_t until, bool writable) {
+  const uintptr_t first = round_down(at, page_size()), end = round_up(until, page_size());
+  auto mappings = read_mappings(first, end);
+  if (!mappings) return std::unexpected(std::move(mappings.error()));
+  const auto any = move_private(*mappings, first, end, writable);
+  if (!any) return std::unexpected(any.error());
+  if (*any) mappings = read_mappings(first, end);
+  if (!mappings) return std::unexpected(std::move(mappings.error()));
+  auto segments = segments_of(*mappings, first, end, writable);
+  if (segments && leave_out) advise(whole.within(at, until), MADV_DONTFORK);
+  return segments;
 }
 
-void Sharing::Impl::forget_gone(const std::vector<Mapping>& mappings) {
-  moved_since_sweep = 0;
+void Sharing::Impl::release(uintptr_t first, uintptr_t end) {
+  const auto no_longer_whole = whole.remove(round_up(first, page_size()), round_down(end, page_size()));
+  for (const auto& [from, to] : held.remove(round_down(first, page_size()), round_up(end, page_size()))) {
+    give_back(from, to);
+  }
+  if (leave_out) advise(no_longer_whole, MADV_DOFORK);
+  sweep_if_due();
+}
+
+void Sharing::Impl::give_back(uintptr_t first, uintptr_t end) {
+  if (moved.within(first, end).empty()) return;
+  if (const auto mappings = read_mappings(first, end)) moved.give_back(*mappings, first, end);
+}
+
+// Pages that the program has unmapped or put elsewhere are found among all its mappings. Where there are many, look
+// rarely: the look then costs as much as the registrations since the last one.
+void Sharing::Impl::sweep_if_due() {
+  if (moved.astray() == 0) return;
+  if (mappings_at_sweep > kFewMappings && moved_since_sweep * kMappingsPerPage <= mappings_at_sweep) return;
+  if (const auto mappings = read_mappings()) sweep(*mappings);
+}
+
+void Sharing::Impl::sweep(const std::vector<Mapping>& mappings) {
   mappings_at_sweep = mappings.size();
-  moved.keep_only(mappings);
-  Intervals still;
-  for (const Mapping& mapping : mappings) {
-    if (moved.arena_of(mapping) == nullptr) continue;
-    for (const auto& [first, end] : whole.within(mapping.first, mapping.end)) still.add(first, end);
-  }
-  whole = std::move(still);
-  std::erase_if(ranges, [&](const auto& range) { return whole.within(range.first.first, range.first.second).empty(); });
+  moved_since_sweep = 0;
+  moved.sweep(mappings, held);
 }
 
-void Sharing::Impl::note_whole(const std::vector<Mapping>& mappings, uintptr_t first, uintptr_t end) {
-  for (const Mapping& mapping : mappings) {
-    const PageArena* arena = moved.arena_of(mapping);
-    if (arena == nullptr) {  // moved pages may have been here before
-      whole.remove(std::max(first, mapping.first), std::min(end, mapping.end));
-      continue;
-    }
-    const auto from = std::max(round_up(first, arena->page()), mapping.first);
-    whole.add(from, std::max(from, std::min(round_down(end, arena->page()), mapping.end)));
-  }
-  const Intervals::List pages = whole.within(first, end);
-  if (!pages.empty()) ++ranges[{first, end}];
-  longest = std::max(longest, end - first);
-  if (leave_out) apply_leave_out(pages);
-}
-
-void Sharing::Impl::apply_leave_out(const Intervals::List& pages) const {
+void Sharing::Impl::advise(const Intervals::List& pages, int advice) const {
   for (const auto& [first, end] : pages) {
-    ::madvise(memory_at(first), end - first, MADV_DONTFORK);  // fails for unmapped pages, which need none
+    for (const auto& [from, to] : moved.within(first, end)) {
+      ::madvise(memory_at(from), to - from, advice);  // fails for unmapped pages, which need none
+    }
   }
 }
 
@@ -200,7 +205,7 @@ void Sharing::Impl::before_fork() {
   Impl& impl = *of_this_process;
   impl.mutex.lock();
   if (const auto mappings = read_mappings()) {
-    impl.forget_gone(*mappings);
+    impl.sweep(*mappings);
     impl.copies.before(*mappings, impl.moved, impl.whole, impl.leave_out);
   }
 }
@@ -208,7 +213,7 @@ void Sharing::Impl::before_fork() {
 void Sharing::Impl::after_fork_in_parent() {
   Impl& impl = *of_this_process;
   impl.copies.in_parent();
-  if (impl.leave_out) impl.apply_leave_out(impl.whole.all());
+  if (impl.leave_out) impl.advise(impl.whole.all(), MADV_DONTFORK);
   impl.mutex.unlock();
 }
 
@@ -218,6 +223,7 @@ void Sharing::Impl::after_fork_in_child() {
   PageGuard::forget();
   impl.moved.forget_all();
   impl.files.forget_all();
+  impl.held.clear();
   impl.whole.clear();
   impl.mutex.unlock();
 }
@@ -240,51 +246,26 @@ Result<std::vector<SharedSegment>> Sharing::share(void* address, std::size_t len
     return fail(EFAULT,
                 fmt::format("cannot share {} bytes at {:#x}: they go beyond the end of the address space", length, at));
   }
-  const uintptr_t first = round_down(at, page_size()), end = round_up(at + length, page_size());
   const std::lock_guard lock(impl_->mutex);
-  if (auto swept = impl_->sweep_if_due(); !swept) return std::unexpected(std::move(swept.error()));
-  auto mappings = read_mappings(first, end);
-  if (!mappings) return std::unexpected(std::move(mappings.error()));
-  const auto moved = impl_->move_private(*mappings, first, end, writable);
-  if (!moved) return std::unexpected(moved.error());
-  if (*moved) mappings = read_mappings(first, end);
-  if (!mappings) return std::unexpected(std::move(mappings.error()));
-  auto segments = impl_->segments_of(*mappings, first, end, writable);
-  if (segments) impl_->note_whole(*mappings, at, at + length);
+  impl_->sweep_if_due();
+  impl_->held.add(round_down(at, page_size()), round_up(at + length, page_size()));
+  impl_->whole.add(round_up(at, page_size()), round_down(at + length, page_size()));
+  auto segments = impl_->share(at, at + length, writable);
+  if (!segments) impl_->release(at, at + length);
   return segments;
-}
-
-void Sharing::Impl::unnote_whole(uintptr_t first, uintptr_t end) {
-  const auto range = ranges.find({first, end});
-  if (range == ranges.end() || --range->second > 0) return;
-  ranges.erase(range);
-  Intervals rest;
-  for (const auto& [from, to] : whole.within(first, end)) rest.add(from, to);
-  const uintptr_t lowest = first - std::min<uintptr_t>(first, longest);  // of a range that reaches here
-  for (auto at = ranges.lower_bound({lowest, 0}); at != ranges.end() && at->first.first < end; ++at) {
-    const auto& other = at->first;
-    for (const auto& [from, to] : whole.within(other.first, other.second)) {
-      const std::size_t page = page_size();  // a page with bytes of two ranges belongs to neither alone
-      rest.remove(std::max(from, round_up(other.first, page)), std::min(to, round_down(other.second, page)));
-    }
-  }
-  for (const auto& [from, to] : rest.all()) {
-    whole.remove(from, to);
-    if (leave_out) ::madvise(memory_at(from), to - from, MADV_DOFORK);
-  }
 }
 
 void Sharing::done_with(void* address, std::size_t length) {
   const NoCancel guard;
   const std::lock_guard lock(impl_->mutex);
-  impl_->unnote_whole(word_of(address), word_of(address) + length);
+  impl_->release(word_of(address), word_of(address) + length);
 }
 
 void Sharing::leave_out_of_children() {
   const std::lock_guard lock(impl_->mutex);
   impl_->leave_out = true;
-  if (const auto mappings = read_mappings()) impl_->forget_gone(*mappings);
-  impl_->apply_leave_out(impl_->whole.all());
+  if (const auto mappings = read_mappings()) impl_->sweep(*mappings);
+  impl_->advise(impl_->whole.all(), MADV_DONTFORK);
 }
 
 }  // namespace uroce::sharing

@@ -32,14 +32,14 @@ class Sharing {
   /// Makes the pages of [address, address + length) shareable; `writable` when peers or completions write there. The
   /// segments cover all pages of the range, in order and without holes. Page sizes are sysconf(_SC_PAGESIZE): a mapping
   /// of a file on hugetlbfs must begin at the huge page below the segment's offset (st_blksize). The size of moved
-  /// memory is sealed; other files may shrink under their mapping. Pages stay shareable while they are mapped: a second
+  /// memory is sealed; other files may shrink under their mapping. Pages stay shareable until done_with(): a second
   /// call does not move them again, and memory that was unmapped and mapped anew is moved anew. Errors: EFAULT (not
   /// mapped or not readable; not writable with `writable`), EOPNOTSUPP (this kind of memory cannot be shared), ENOMEM,
   /// EPERM (userfaultfd is not permitted; the text says how to permit it).
   Result<std::vector<SharedSegment>> share(void* address, std::size_t length, bool writable);
 
-  /// Ends one registration of a range; call it once for each share(). The pages stay shared. Once no registration is
-  /// left, the pages may hold other data, and a child of fork() always gets a copy of them.
+  /// Ends one registration of a range; call it once for each share(). Moved pages that no registration holds any more
+  /// are private again when this returns, with their bytes. The daemon must not use them any more.
   void done_with(void* address, std::size_t length);
 
   /// From now on a child of fork() does not get whole registered pages (ibv_fork_init(3)). Without this call a child

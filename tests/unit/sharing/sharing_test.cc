@@ -175,6 +175,7 @@ TEST(Sharing, UnmappedMemoryIsFreed) {
     ::munmap(at + kPage, 62 * kPage);
     ::munmap(at, kPage);
     ::munmap(at + 63 * kPage, kPage);
+    Sharing::of_this_process().done_with(at, 64 * kPage);
   }
   ASSERT_TRUE(share(keep, kPage));
   EXPECT_LE(blocks(), before);  // less where the C library gave back a shared part of the heap or a stack meanwhile
