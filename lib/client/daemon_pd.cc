@@ -1,9 +1,9 @@
 #include "client/daemon_pd.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "client/presence.h"
 #include "message/device_messages.h"
@@ -86,28 +86,43 @@ Result<DaemonPd::Shared> DaemonPd::share(void* address, std::size_t length, uint
   if (!segments) return std::unexpected(segments.error());
   shared.range = std::make_shared<RegisteredRange>(address, length);
   give_pages(address, length, shared.request.writable());
-  for (const sharing::SharedSegment& segment : *segments) {
-    auto known = std::ranges::find(shared.fds, segment.fd);
-    if (known == shared.fds.end()) {
-      shared.fds.push_back(segment.fd);
-      known = shared.fds.end() - 1;
-    }
-    const auto index = static_cast<uint32_t>(known - shared.fds.begin());
-    shared.request.segments.push_back({index, segment.offset, segment.length});
-  }
   shared.segments = std::move(*segments);
-  if (shared.fds.size() <= message::kMaxFds && shared.request.segments.size() <= message::kMaxElements / 2)
-    return shared;
-  return fail(ENOMEM, "cannot register memory that lies in " + std::to_string(shared.request.segments.size()) +
-                          " mappings of " + std::to_string(shared.fds.size()) + " files; at most " +
-                          std::to_string(message::kMaxFds) + " files fit in one call: register it in parts");
+  return shared;
+}
+
+Result<RegionPart> DaemonPd::prepare(Shared& shared, std::unique_lock<std::mutex>& preparing) const {
+  RegionParts parts(std::exchange(shared.segments, {}), shared.request.writable());
+  auto part = parts.next();
+  if (!part || parts.done()) return part;
+  preparing = std::unique_lock(link_->preparing());
+  const message::PrepareMemory all{.length = shared.request.length,
+                                   .address = shared.request.address,
+                                   .writable = shared.request.writable(),
+                                   .segments = static_cast<uint32_t>(parts.segments())};
+  auto done = link_->call<message::Empty>(Op::prepare_memory, all);
+  while (done) {
+    done = link_->call<message::Empty>(Op::add_segments, message::AddSegments{std::move(part->segments)}, part->fds);
+    if (!done || parts.done()) break;
+    part->open.clear();  // before others are opened
+    part = parts.next();
+    if (part) continue;
+    (void)link_->post(Op::abandon_memory, message::Empty{});
+    return part;
+  }
+  if (!done) return std::unexpected(done.error());
+  shared.request.prepared = true;
+  return RegionPart{};
 }
 
 Result<std::shared_ptr<MrImpl>> DaemonPd::register_memory(void* address, std::size_t length, uint64_t base,
                                                           AccessFlags access) {
   auto shared = share(address, length, base, access);
   if (!shared) return std::unexpected(shared.error());
-  auto reply = link_->call<message::RegisterMemoryReply>(Op::register_memory, shared->request, shared->fds);
+  std::unique_lock<std::mutex> preparing;
+  auto last = prepare(*shared, preparing);
+  if (!last) return std::unexpected(last.error());
+  shared->request.segments = std::move(last->segments);
+  auto reply = link_->call<message::RegisterMemoryReply>(Op::register_memory, shared->request, last->fds);
   if (!reply) return std::unexpected(reply.error());
   auto mr = region_of(*reply);
   mr->range = std::move(shared->range);
@@ -132,8 +147,12 @@ std::shared_ptr<MrImpl> DaemonPd::region_of(const message::RegisterMemoryReply& 
 Result<void> DaemonPd::reregister(MrImpl& mr, void* address, std::size_t length, uint64_t base, AccessFlags access) {
   auto shared = share(address, length, base, access);
   if (!shared) return std::unexpected(shared.error());
-  const message::ReregisterMemory request{.region = id_of(mr.object), .now = std::move(shared->request)};
-  auto done = link_->call<message::Empty>(Op::reregister_memory, request, shared->fds);
+  std::unique_lock<std::mutex> preparing;
+  auto last = prepare(*shared, preparing);
+  if (!last) return std::unexpected(last.error());
+  message::ReregisterMemory request{.region = id_of(mr.object), .now = std::move(shared->request)};
+  request.now.segments = std::move(last->segments);
+  auto done = link_->call<message::Empty>(Op::reregister_memory, request, last->fds);
   if (!done) return std::unexpected(done.error());
   mr.range = std::move(shared->range);
   return {};

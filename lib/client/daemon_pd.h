@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "client/daemon_object.h"
 #include "client/memory.h"
 #include "client/protection_domain.h"
+#include "client/region_parts.h"
 #include "message/memory_messages.h"
 #include "sharing/sharing.h"
 
@@ -34,10 +36,12 @@ class DaemonPd final : public PdImpl {
   struct Shared {
     Object range{};
     message::RegisterMemory request{};
-    std::vector<int> fds{};
-    std::vector<sharing::SharedSegment> segments{};  ///< keep `fds` open
+    std::vector<sharing::SharedSegment> segments{};
   };
   Result<Shared> share(void* address, std::size_t length, uint64_t base, AccessFlags access) const;
+  /// The part that the request itself carries. Where the segments do not fit in one message, it is empty, because the
+  /// daemon has them all then. `preparing` is held until the request is answered.
+  Result<RegionPart> prepare(Shared& shared, std::unique_lock<std::mutex>& preparing) const;
   std::shared_ptr<MrImpl> region_of(const message::RegisterMemoryReply& reply) const;
 
   std::shared_ptr<DeviceLink> link_;

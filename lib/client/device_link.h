@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -44,6 +45,8 @@ class DeviceLink {
   Result<std::byte*> memory(const message::Place& place) { return program_->memory(slot_, place); }
   /// False in a child of fork(): the device belongs to the parent.
   bool mine() const { return program_->mine(); }
+  /// Held while a registration is sent in several messages: the daemon prepares one at a time.
+  std::mutex& preparing() { return preparing_; }
   bool lost() { return program_->lost(); }
   void mark_lost() { program_->mark_lost(); }
 
@@ -59,6 +62,7 @@ class DeviceLink {
   const std::shared_ptr<DaemonLink> program_;
   DeviceSlot slot_;
   bool open_ = false;
+  std::mutex preparing_;
 };
 
 }  // namespace uroce::client

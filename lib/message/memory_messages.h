@@ -17,6 +17,21 @@ struct Segment {
   static void fields(auto& self, auto& archive) { archive(self.fd, self.offset, self.length); }
 };
 
+/// Begins a registration whose segments do not fit in one message. A device prepares one at a time, which replaces the
+/// one before. Messages of add_segments follow, and a registration that is `prepared` ends it, as does any error.
+struct PrepareMemory {
+  uint64_t length = 0;   ///< as in the registration
+  uint64_t address = 0;  ///< as in the registration
+  bool writable = false;
+  uint32_t segments = 0;  ///< that will be added
+  static void fields(auto& self, auto& archive) { archive(self.length, self.address, self.writable, self.segments); }
+};
+
+struct AddSegments {
+  std::vector<Segment> segments{};  ///< behind those before
+  static void fields(auto& self, auto& archive) { archive(self.segments); }
+};
+
 struct RegisterMemory {
   uint32_t pd = 0;
   uint64_t base = 0;     ///< address of the first byte in work requests
@@ -24,10 +39,11 @@ struct RegisterMemory {
   uint64_t address = 0;  ///< of the first byte in the client; the daemon's mapping is aligned alike
   AccessFlags access{};
   std::vector<Segment> segments{};  ///< whole pages; the first holds the first byte
+  bool prepared = false;            ///< the segments came before, by add_segments; `segments` is empty
   /// Whether peers or completions may write to it.
   bool writable() const { return access.has_any(Access::local_write | Access::remote_write | Access::remote_atomic); }
   static void fields(auto& self, auto& archive) {
-    archive(self.pd, self.base, self.length, self.address, self.access, self.segments);
+    archive(self.pd, self.base, self.length, self.address, self.access, self.segments, self.prepared);
   }
 };
 

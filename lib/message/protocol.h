@@ -14,7 +14,7 @@
 namespace uroce::message {
 
 inline constexpr uint32_t kMagic = 0x65'63'6f'72;  // "roce"
-inline constexpr uint32_t kProtocol = 21;
+inline constexpr uint32_t kProtocol = 22;
 /// Most bytes of one packet, and most descriptors beside it (SCM_MAX_FD is 253).
 inline constexpr std::size_t kMaxPacket = 65536;
 inline constexpr std::size_t kMaxFds = 200;
@@ -58,6 +58,9 @@ enum class Op : uint16_t {
   close_device = 33,  ///< frees the device's objects, and its number
   create_flow = 34,
   flow_counters = 35,
+  prepare_memory = 36,
+  add_segments = 37,
+  abandon_memory = 38,  ///< ends what prepare_memory began, if anything
   open_xrc_domain = 40,
   create_xrc_srq = 41,
   create_xrc_target = 42,

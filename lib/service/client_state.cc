@@ -43,6 +43,7 @@ void ClientState::release() {
   address_handles.clear();
   windows.clear();
   regions.clear();
+  prepared.reset();
   settle_waits();  // what came too late for the server's thread
   pds.clear();
   std::shared_ptr<control::DeviceSession> closed;

@@ -42,6 +42,13 @@ struct ClientRegion {
   std::byte* memory() const { return mapping != nullptr ? mapping->data() : nullptr; }
 };
 
+/// A region whose segments are still coming.
+struct PreparedMemory {
+  Charge bytes_charge;
+  Charge segments_charge;
+  MappingBuilder mapping;
+};
+
 /// An XRC domain as one client has opened it.
 struct ClientXrcDomain {
   std::shared_ptr<control::XrcDomain> domain;
@@ -108,6 +115,7 @@ struct ClientState {
   std::shared_ptr<Arena> arena{};
   message::Fd async_pipe{};  ///< written here
 
+  std::optional<PreparedMemory> prepared{};  ///< the program's thread alone uses it
   Handles<control::Pd> pds{"protection domain"};
   Handles<ClientRegion> regions{"memory region"};
   Handles<control::Window> windows{"memory window"};

@@ -121,6 +121,12 @@ int FaultWatch::guard(std::byte* at, std::size_t bytes) {
   return ioctl(guard_descriptor(), UFFDIO_REGISTER, &request) == 0 ? 0 : errno;
 }
 
+void FaultWatch::settle(std::size_t bytes, std::size_t page) {
+  const std::scoped_lock lock(watch_table().mutex);
+  bytes_ = bytes;
+  page_ = page;
+}
+
 void FaultWatch::note_waits(std::shared_ptr<EngineWaits> waits, uint64_t file) {
   const std::scoped_lock lock(watch_table().mutex);
   waits_ = std::move(waits);

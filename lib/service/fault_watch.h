@@ -39,6 +39,8 @@ class FaultWatch {
   /// those of UFFDIO_REGISTER, ioctl_userfaultfd(2); EPERM also where can_guard() is false.
   static int guard(std::byte* at, std::size_t bytes);
 
+  /// The range has become smaller, and its largest pages are known. Before any other thread accesses the range.
+  void settle(std::size_t bytes, std::size_t page);
   /// Notes waits there from now on, for a file of `file` bytes. Before any other thread accesses the range.
   void note_waits(std::shared_ptr<EngineWaits> waits, uint64_t file);
 
@@ -60,8 +62,8 @@ class FaultWatch {
   void mark_broken();
 
   const uintptr_t base_;
-  const std::size_t bytes_;
-  const std::size_t page_;
+  std::size_t bytes_;
+  std::size_t page_;
   std::size_t windows_ = 0;  // repaired apart from the rest
   std::atomic<bool> broken_{false};
   std::shared_ptr<EngineWaits> waits_{};

@@ -21,6 +21,11 @@ class Share {
     std::swap(amount_, other.amount_);
     return *this;
   }
+  /// Adds another part of the same total.
+  void join(Share other) {
+    if (total_ == nullptr) std::swap(total_, other.total_);
+    amount_ += std::exchange(other.amount_, 0);
+  }
   ~Share() {
     if (total_ != nullptr) total_->fetch_sub(amount_, std::memory_order_relaxed);
   }

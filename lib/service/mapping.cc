@@ -50,131 +50,140 @@ Result<void> check_rules(const MemoryFile& file, const MappingRules& rules) {
 
 }  // namespace
 
-Result<std::unique_ptr<Mapping>> Mapping::make(std::span<const message::Segment> segments,
-                                               std::span<const message::Fd> fds, uint64_t address, uint64_t length,
-                                               bool writable, const MappingRules& rules) {
-  uint64_t total = 0;
-  for (const message::Segment& segment : segments) {
-    if (segment.fd >= fds.size() || segment.length == 0 || segment.length % kPage != 0 || segment.offset % kPage != 0 ||
-        segment.length > kMaxBytes || segment.offset > kMaxBytes || total + segment.length > kMaxBytes) {
-      return fail(EINVAL,
-                  fmt::format("cannot register memory: a segment has descriptor {} of {}, offset {} and length {}; "
-                              "offset and length must be whole pages",
-                              segment.fd, fds.size(), segment.offset, segment.length));
-    }
-    total += segment.length;
-  }
-  const uint64_t in_page = address % kPage;
-  if (length == 0 || length > total || in_page + length > total) {
-    return fail(
-        EINVAL,
-        fmt::format("cannot register memory: the segments hold {} bytes, but {} bytes from offset {} are wanted", total,
-                    length, in_page));
-  }
-  if (total - length - in_page >= kPage) {
-    return fail(
-        EINVAL,
-        fmt::format("cannot register memory: the segments hold {} bytes for a region of {}; pass only the pages that "
-                    "hold it",
-                    total, length));
-  }
-  std::unique_ptr<Mapping> mapping(new Mapping);
-  if (auto mapped = mapping->map(segments, fds, address - in_page, total, writable, rules); !mapped) {
-    return std::unexpected(mapped.error());
-  }
-  mapping->data_ += in_page;
-  return mapping;
-}
-
-Result<void> Mapping::map(std::span<const message::Segment> segments, std::span<const message::Fd> fds, uint64_t first,
-                          uint64_t total, bool writable, const MappingRules& rules) {
-  // Files of huge pages are mapped in whole huge pages. The reservation must include the parts before the first byte
-  // and after the last, or they would replace neighbouring mappings.
-  uint64_t before = 0, behind = 0, done = 0, largest = kPage;
-  std::vector<MemoryFile> files;
-  for (const message::Segment& segment : segments) {
-    const auto file = check_memory_file(fds[segment.fd].get(), segment.offset, segment.length, rules.files);
-    if (!file) return std::unexpected(file.error());
-    if (auto allowed = check_rules(*file, rules); !allowed) return allowed;
-    punchable_ = punchable_ || file->punchable;
-    const uint64_t page = file->page;
-    const uint64_t front = segment.offset % page;
-    const uint64_t back = (page - (segment.offset + segment.length) % page) % page;
-    const bool fits = (first + done - front) % page == 0 && (front == 0 || done == 0) &&
-                      (back == 0 || done + segment.length == total);
-    if (!fits) {
-      return fail(
-          EINVAL,
-          fmt::format("cannot register memory: a segment of {} bytes at offset {} of its file is not whole pages "
-                      "of {} bytes",
-                      segment.length, segment.offset, page));
-    }
-    before += front;
-    behind += back;
-    done += segment.length;
-    largest = std::max(largest, page);
-    files.push_back(*file);
-  }
-  auto mappings = take_mappings(segments.size());
-  if (!mappings) return std::unexpected(mappings.error());
-  mappings_ = std::move(*mappings);
-  if (auto reserved = reserve(first - before, before + total + behind); !reserved) return reserved;
-  data_ = base_ + before;
-
-  // Sealed files, too: a client can punch holes in one, and the machine may then have no pages for them.
-  watch_.emplace(base_, bytes_, largest);
-  std::byte* at = base_;
-  for (std::size_t i = 0; i < segments.size(); ++i) {
-    const message::Segment& segment = segments[i];
-    const uint64_t front = at == base_ ? before : 0;
-    const uint64_t length = front + segment.length + (at + front + segment.length == data_ + total ? behind : 0);
-    const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
-    if (mmap(at, length, protection, MAP_SHARED | MAP_FIXED, fds[segment.fd].get(),
-             static_cast<off_t>(segment.offset - front)) != at) {
-      return files[i].dmabuf ? dmabuf_error(writable) : system_error("mapping");
-    }
-    if (rules.guard && files[i].punchable && FaultWatch::can_guard()) {
-      if (errno = FaultWatch::guard(at, length); errno != 0) return system_error("userfaultfd");
-    }
-    at += length;
-  }
-  watch_->note_waits(rules.waits, std::ranges::max(files, {}, &MemoryFile::size).size);
-  return fill(segments, files, fds, writable);
-}
-
-// So that engines have few page faults. Memory that a client has filled costs the daemon nothing; holes would.
-Result<void> Mapping::fill(std::span<const message::Segment> segments, std::span<const MemoryFile> files,
-                           std::span<const message::Fd> fds, bool writable) {
-  uint64_t holes = 0;
-  std::byte* at = data_;
-  for (std::size_t i = 0; i < segments.size(); ++i) {
-    const message::Segment& segment = segments[i];
-    holes += make_present(files[i], fds[segment.fd].get(), segment.offset, segment.length, at, writable);
-    at += segment.length;
-  }
-  if (holes == 0) return {};
-  auto share = take_holes(holes);
-  if (!share) return std::unexpected(share.error());
-  holes_ = std::move(*share);
-  return {};
-}
-
 Result<void> Mapping::reserve(uint64_t like, uint64_t bytes) {
-  void* reserved = mmap(nullptr, bytes + kAlignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  bytes += kAlignment;
+  void* reserved = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) return system_error("address space");
   auto* const start = static_cast<std::byte*>(reserved);
   const uint64_t shift = (like - reinterpret_cast<uint64_t>(reserved)) % kAlignment;
   base_ = start + shift;
-  bytes_ = bytes;
-  // Frees the rest: all clients share the 65530 mappings that a process may have (vm.max_map_count).
+  bytes_ = bytes - shift;
   if (shift != 0) munmap(start, shift);
-  munmap(base_ + bytes, kAlignment - shift);
   return {};
 }
 
 Mapping::~Mapping() {
   watch_.reset();
   if (base_ != nullptr) munmap(base_, bytes_);
+}
+
+MappingBuilder::MappingBuilder(const MappingPlan& plan)
+    : plan_(plan),
+      total_((plan.address % kPage + plan.length + kPage - 1) / kPage * kPage),
+      mapping_(new Mapping),
+      largest_page_(kPage) {}
+
+Result<MappingBuilder> MappingBuilder::begin(const MappingPlan& plan) {
+  if (plan.length == 0 || plan.length > kMaxBytes) {
+    return fail(EINVAL, fmt::format("cannot register memory of {} bytes in {} segments; there must be 1 to {} bytes",
+                                    plan.length, plan.pieces, kMaxBytes));
+  }
+  MappingBuilder builder(plan);
+  if (plan.pieces == 0 || plan.pieces > builder.total_ / kPage) {
+    return fail(EINVAL, fmt::format("cannot register memory of {} pages in {} segments; each holds one page or more",
+                                    builder.total_ / kPage, plan.pieces));
+  }
+  auto mappings = take_mappings(plan.pieces);
+  if (!mappings) return std::unexpected(mappings.error());
+  builder.mapping_->mappings_ = std::move(*mappings);
+  return builder;
+}
+
+Result<void> MappingBuilder::check(const message::Segment& segment, std::size_t fds) const {
+  if (pieces_ == plan_.pieces) {
+    return fail(EINVAL, fmt::format("cannot register memory: more segments came than the {} that were announced",
+                                    plan_.pieces));
+  }
+  if (segment.fd >= fds || segment.length == 0 || segment.length % kPage != 0 || segment.offset % kPage != 0 ||
+      segment.offset > kMaxBytes) {
+    return fail(EINVAL,
+                fmt::format("cannot register memory: a segment has descriptor {} of {}, offset {} and length {}; "
+                            "offset and length must be whole pages",
+                            segment.fd, fds, segment.offset, segment.length));
+  }
+  if (segment.length > total_ - done_) {
+    return fail(EINVAL,
+                fmt::format("cannot register memory: a segment of {} bytes follows {} bytes for a region of {}; "
+                            "pass only the pages that hold it",
+                            segment.length, done_, plan_.length));
+  }
+  return {};
+}
+
+Result<void> MappingBuilder::add(std::span<const message::Segment> segments, std::span<const message::Fd> fds) {
+  for (const message::Segment& segment : segments) {
+    if (auto checked = check(segment, fds.size()); !checked) return checked;
+    if (auto added = add_one(segment, fds[segment.fd].get()); !added) return added;
+  }
+  return {};
+}
+
+Result<void> MappingBuilder::add_one(const message::Segment& segment, int fd) {
+  const auto file = check_memory_file(fd, segment.offset, segment.length, plan_.rules.files);
+  if (!file) return std::unexpected(file.error());
+  if (auto allowed = check_rules(*file, plan_.rules); !allowed) return allowed;
+  const uint64_t first = plan_.address - plan_.address % kPage;
+  const uint64_t front = segment.offset % file->page;
+  const uint64_t back = (file->page - (segment.offset + segment.length) % file->page) % file->page;
+  const bool fits = (first + done_ - front) % file->page == 0 && (front == 0 || done_ == 0) &&
+                    (back == 0 || done_ + segment.length == total_);
+  if (!fits) {
+    return fail(EINVAL, fmt::format("cannot register memory: a segment of {} bytes at offset {} of its file is not "
+                                    "whole pages of {} bytes",
+                                    segment.length, segment.offset, file->page));
+  }
+  if (done_ == 0) {
+    before_ = front;
+    // Behind the last byte, the reservation has room for the rest of the largest page.
+    if (auto reserved = mapping_->reserve(first - front, front + total_ + kAlignment); !reserved) return reserved;
+    mapping_->data_ = mapping_->base_ + front;
+    // Sealed files, too: a client can punch holes in one, and the machine may then have no pages for them.
+    mapping_->watch_.emplace(mapping_->base_, mapping_->bytes_, kPage);
+  }
+  behind_ = back;
+  mapping_->punchable_ = mapping_->punchable_ || file->punchable;
+  largest_page_ = std::max(largest_page_, file->page);
+  largest_file_ = std::max(largest_file_, file->size);
+  if (auto mapped = map(segment, fd, *file); !mapped) return mapped;
+  done_ += segment.length;
+  ++pieces_;
+  return {};
+}
+
+Result<void> MappingBuilder::map(const message::Segment& segment, int fd, const MemoryFile& file) {
+  std::byte* const data = mapping_->data_ + done_;
+  const uint64_t front = done_ == 0 ? before_ : 0;
+  std::byte* const at = data - front;
+  const uint64_t length = front + segment.length + behind_;
+  const int protection = PROT_READ | (plan_.writable ? PROT_WRITE : 0);
+  if (mmap(at, length, protection, MAP_SHARED | MAP_FIXED, fd, static_cast<off_t>(segment.offset - front)) != at) {
+    return file.dmabuf ? dmabuf_error(plan_.writable) : system_error("mapping");
+  }
+  if (plan_.rules.guard && file.punchable && FaultWatch::can_guard()) {
+    if (errno = FaultWatch::guard(at, length); errno != 0) return system_error("userfaultfd");
+  }
+  // So that engines have few page faults. Memory that a client has filled costs the daemon nothing; holes would.
+  const uint64_t holes = make_present(file, fd, segment.offset, segment.length, data, plan_.writable);
+  if (holes == 0) return {};
+  auto share = take_holes(holes);
+  if (!share) return std::unexpected(share.error());
+  mapping_->holes_.join(std::move(*share));
+  return {};
+}
+
+Result<std::unique_ptr<Mapping>> MappingBuilder::complete() {
+  if (done_ != total_ || pieces_ != plan_.pieces) {
+    return fail(EINVAL, fmt::format("cannot register memory: {} segments with {} bytes came, and {} with {} are wanted",
+                                    pieces_, done_, plan_.pieces, total_));
+  }
+  // All clients share the 65530 mappings that a process may have (vm.max_map_count).
+  const uint64_t bytes = before_ + total_ + behind_;
+  munmap(mapping_->base_ + bytes, mapping_->bytes_ - bytes);
+  mapping_->bytes_ = bytes;
+  mapping_->watch_->settle(bytes, largest_page_);
+  mapping_->watch_->note_waits(plan_.rules.waits, largest_file_);
+  mapping_->data_ += plan_.address % kPage;
+  return std::move(mapping_);
 }
 
 }  // namespace uroce::service

@@ -25,15 +25,17 @@ struct MappingRules {
   std::shared_ptr<EngineWaits> waits{};  ///< where waits for missing pages are noted
 };
 
+/// The client's memory that is to be mapped.
+struct MappingPlan {
+  uint64_t address = 0;  ///< of the client's first byte
+  uint64_t length = 0;   ///< bytes
+  bool writable = false;
+  uint64_t pieces = 0;  ///< segments that will come
+  MappingRules rules{};
+};
+
 class Mapping {
  public:
-  /// Maps `segments` of `fds` in order. The client's bytes [address, address + length) begin in the first page and end
-  /// in the last. The client can remove pages later: reads then give zeros, and the mapping is broken(). Errors: EINVAL
-  /// (segments that do not cover the bytes, or are not whole pages of their file), EBADF, EOPNOTSUPP (see
-  /// check_memory_file()), EACCES (the rules), ENOMEM.
-  static Result<std::unique_ptr<Mapping>> make(std::span<const message::Segment> segments,
-                                               std::span<const message::Fd> fds, uint64_t address, uint64_t length,
-                                               bool writable, const MappingRules& rules = {});
   ~Mapping();
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -49,13 +51,9 @@ class Mapping {
   void break_all() { watch_->break_all(); }
 
  private:
+  friend class MappingBuilder;
   Mapping() = default;
-  /// `first`: the client's address of the first segment, `total`: bytes of all.
-  Result<void> map(std::span<const message::Segment> segments, std::span<const message::Fd> fds, uint64_t first,
-                   uint64_t total, bool writable, const MappingRules& rules);
-  Result<void> fill(std::span<const message::Segment> segments, std::span<const MemoryFile> files,
-                    std::span<const message::Fd> fds, bool writable);
-  /// Reserves `bytes` of address space with the huge-page alignment of `like`.
+  /// Reserves `bytes` of address space, and up to kAlignment more, with the huge-page alignment of `like`.
   Result<void> reserve(uint64_t like, uint64_t bytes);
 
   std::byte* base_ = nullptr;
@@ -65,6 +63,37 @@ class Mapping {
   Share holes_;
   bool punchable_ = false;
   std::optional<FaultWatch> watch_;
+};
+
+/// Makes a mapping of segments that may come in several messages. Descriptors are needed only while add() runs: its
+/// mappings stay. They end with the builder unless it is completed. After an error it can only end. One thread.
+class MappingBuilder {
+ public:
+  /// Takes the pieces from the machine's budget. The client's bytes [address, address + length) begin in the first page
+  /// and end in the last. Errors: EINVAL, ENOMEM.
+  static Result<MappingBuilder> begin(const MappingPlan& plan);
+  /// Maps `segments` of `fds` behind those before. Errors: EINVAL (more bytes or pieces than planned, or not whole
+  /// pages of their file), EBADF, EOPNOTSUPP (see check_memory_file()), EACCES (the rules), ENOMEM.
+  Result<void> add(std::span<const message::Segment> segments, std::span<const message::Fd> fds);
+  /// The client can remove pages later: reads then give zeros, and the mapping is broken(). Errors: EINVAL (segments
+  /// are missing).
+  Result<std::unique_ptr<Mapping>> complete();
+
+  const MappingPlan& plan() const { return plan_; }
+
+ private:
+  explicit MappingBuilder(const MappingPlan& plan);
+  Result<void> check(const message::Segment& segment, std::size_t fds) const;
+  Result<void> add_one(const message::Segment& segment, int fd);
+  Result<void> map(const message::Segment& segment, int fd, const MemoryFile& file);
+
+  MappingPlan plan_;
+  uint64_t total_;  // bytes of all segments
+  std::unique_ptr<Mapping> mapping_;
+  uint64_t pieces_ = 0, done_ = 0;  // segments and their bytes so far
+  // Files of huge pages are mapped in whole huge pages: bytes before the first segment and after the last.
+  uint64_t before_ = 0, behind_ = 0;
+  uint64_t largest_page_ = 0, largest_file_ = 0;
 };
 
 }  // namespace uroce::service

@@ -10,6 +10,10 @@ namespace uroce::service {
 
 Result<Reply> register_memory(ClientState& client, const message::RegisterMemory& request, Call& call);
 Result<Reply> reregister_memory(ClientState& client, const message::ReregisterMemory& request, Call& call);
+/// A registration in several messages: its first ones.
+Result<Reply> prepare_memory(ClientState& client, const message::PrepareMemory& request);
+Result<Reply> add_segments(ClientState& client, const message::AddSegments& request, Call& call);
+Result<Reply> abandon_memory(ClientState& client, const message::Empty& request);
 Result<Reply> create_null_region(ClientState& client, const message::Handle& request);
 Result<Reply> create_window(ClientState& client, const message::CreateWindow& request);
 Result<Reply> count_windows(ClientState& client, const message::Handle& request);

@@ -43,6 +43,9 @@ constexpr Operation kOperations[] = {
     {Op::destroy, Needs::device, serve<message::Destroy, destroy>},
 
     {Op::register_memory, Needs::device, serve<message::RegisterMemory, register_memory>},
+    {Op::prepare_memory, Needs::device, serve<message::PrepareMemory, prepare_memory>},
+    {Op::add_segments, Needs::device, serve<message::AddSegments, add_segments>},
+    {Op::abandon_memory, Needs::device, serve<message::Empty, abandon_memory>},
     {Op::reregister_memory, Needs::device, serve<message::ReregisterMemory, reregister_memory>},
     {Op::create_null_region, Needs::device, serve<message::Handle, create_null_region>},
     {Op::create_window, Needs::device, serve<message::CreateWindow, create_window>},

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/no_cancel.h"
+
 namespace uroce::sharing {
 namespace {
 
@@ -54,6 +56,7 @@ int open_again(int fd, int flags, const Mapping& mapping) {
 
 FileDescriptor::FileDescriptor(int fd)
     : fd_(new int(fd), [](const int* open) {
+        const NoCancel guard;
         ::close(*open);
         delete open;
       }) {}
@@ -105,8 +108,10 @@ int MappedFiles::new_descriptor(const Mapping& mapping) {
 }
 
 Result<FileDescriptor> MappedFiles::open(const Mapping& mapping, bool writable) {
+  bool none_left = false;
   const auto open_with = [&](int flags) {
     int fd = open_through_map_files(mapping, flags);
+    none_left = fd < 0 && (errno == EMFILE || errno == ENFILE);
     if (fd < 0) fd = open_through_path(mapping, flags);
     if (fd < 0) fd = open_through_descriptors(mapping, flags);
     return fd;
@@ -114,6 +119,12 @@ Result<FileDescriptor> MappedFiles::open(const Mapping& mapping, bool writable) 
   // The daemon can guard memory only where the descriptor may write (lib/service/README.md).
   int fd = open_with(O_RDWR | O_CLOEXEC);
   if (fd < 0 && !writable) fd = open_with(O_RDONLY | O_CLOEXEC);
+  if (fd < 0 && none_left) {
+    return fail(EMFILE,
+                fmt::format("cannot open a descriptor of {}: this process has as many as it may; close some, or "
+                            "raise the limit (ulimit -n)",
+                            mapping.name()));
+  }
   if (fd < 0) {
     return fail(EOPNOTSUPP, fmt::format("cannot open a descriptor of {}: it is shared memory without a name or an open "
                                         "descriptor; use memfd_create(2) or shm_open(3), keep the descriptor open, or "

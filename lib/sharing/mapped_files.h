@@ -31,8 +31,8 @@ class MappedFiles {
   using Key = std::pair<dev_t, ino_t>;
 
   /// A descriptor of the file, for reading and writing, or where that is not permitted and not `writable`, for reading.
-  /// Errors: EOPNOTSUPP (the file has no name
-  /// and no open descriptor, and the process lacks the privilege to open it through /proc), EACCES.
+  /// Errors: EOPNOTSUPP (the file has no name and no open descriptor, and the process lacks the privilege to open it
+  /// through /proc), EMFILE.
   Result<FileDescriptor> open(const Mapping& mapping, bool writable);
 
   /// The process has other descriptors now.

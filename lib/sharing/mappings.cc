@@ -15,7 +15,9 @@
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "sharing/page_syscall.h"
@@ -96,6 +98,7 @@ struct ProcmapQuery {
 };
 static_assert(sizeof(ProcmapQuery) == 104);
 constexpr unsigned long kProcmapQuery = _IOWR('f', 17, ProcmapQuery);
+constexpr long kHugetlbfsMagic = 0x958458f6;
 constexpr uint64_t kReadable = 1, kWritable = 2, kExecutable = 4, kShared = 8, kCoveringOrNext = 16;
 
 /// The mapping that holds `address`, or the next one above it. nullopt with errno: ENOENT where there is none.
@@ -160,9 +163,23 @@ Result<std::vector<Mapping>> read_mappings(uintptr_t first, uintptr_t end) {
   return all;
 }
 
+namespace {
+
+/// Whether its file's folder is of hugetlbfs, as /dev/hugepages is. The file's name may be gone.
+bool on_hugetlbfs(const Mapping& mapping) {
+  const std::string folder = mapping.path.substr(0, mapping.path.rfind('/'));
+  struct stat status{};
+  struct statfs system{};
+  return ::stat(folder.c_str(), &status) == 0 && status.st_dev == mapping.device &&
+         ::statfs(folder.c_str(), &system) == 0 && system.f_type == kHugetlbfsMagic;
+}
+
+}  // namespace
+
 bool may_be_device(const Mapping& mapping) {
   const std::string_view path = mapping.path;
   if (path.starts_with("/dev/shm/") || path.starts_with("/dev/zero")) return false;
+  if (path.starts_with("/dev/") && on_hugetlbfs(mapping)) return false;
   return !path.starts_with('/') || path.starts_with("/dev/") || path.starts_with("/dmabuf");
 }
 

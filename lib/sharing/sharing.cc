@@ -53,13 +53,17 @@ Result<std::pair<std::size_t, std::size_t>> find_mappings(const std::vector<Mapp
   return std::pair(static_cast<std::size_t>(from - mappings.begin()), static_cast<std::size_t>(to - mappings.begin()));
 }
 
-/// The files that one call has opened.
-using OpenFiles = std::map<MappedFiles::Key, FileDescriptor>;
+/// A file of one call: open, or the mapping by which it is opened later.
+struct CallFile {
+  FileDescriptor descriptor;
+  std::shared_ptr<const Mapping> unopened;
+};
+using CallFiles = std::map<MappedFiles::Key, CallFile>;
 
 void append(std::vector<SharedSegment>& segments, const SharedSegment& next) {
   if (!segments.empty()) {
     SharedSegment& last = segments.back();
-    if (last.fd == next.fd && last.offset + last.length == next.offset) {
+    if (last.fd == next.fd && last.unopened == next.unopened && last.offset + last.length == next.offset) {
       last.length += next.length;
       return;
     }
@@ -85,7 +89,7 @@ struct Sharing::Impl {
   Result<std::vector<SharedSegment>> segments_of(const std::vector<Mapping>& mappings, uintptr_t first, uintptr_t end,
                                                  bool writable);
   Result<SharedSegment> segment_of(const Mapping& mapping, uintptr_t first, uintptr_t end, bool writable,
-                                   OpenFiles& opened);
+                                   CallFiles& files_of_call);
   /// For a range that `held` and `whole` have already.
   Result<std::vector<SharedSegment>> share(uintptr_t at, uintptr_t until, bool writable);
   void release(uintptr_t first, uintptr_t end);
@@ -118,21 +122,23 @@ Result<bool> Sharing::Impl::move_private(const std::vector<Mapping>& mappings, u
 }
 
 Result<SharedSegment> Sharing::Impl::segment_of(const Mapping& mapping, uintptr_t first, uintptr_t end, bool writable,
-                                                OpenFiles& opened) {
+                                                CallFiles& files_of_call) {
   if (!mapping.shared) return fail(EFAULT, fmt::format("{} changed while it was being shared", mapping.name()));
   if (const PageArena* arena = moved.arena_of(mapping))
-    return SharedSegment{arena->fd(), mapping.offset_of(first), end - first, {}};
+    return SharedSegment{arena->fd(), mapping.offset_of(first), end - first};
   const auto device = may_be_device(mapping) ? read_details(mapping) : Result<MappingDetails>{};
   if (!device) return std::unexpected(device.error());
   if (device->device)
     return fail(EOPNOTSUPP, fmt::format("cannot share {}: it is device memory; register other memory", mapping.name()));
-  FileDescriptor& file = opened[{mapping.device, mapping.inode}];
-  if (file.get() < 0) {
-    auto fd = files.open(mapping, writable);
-    if (!fd) return std::unexpected(fd.error());
-    file = std::move(*fd);
+  CallFile& file = files_of_call[{mapping.device, mapping.inode}];
+  if (file.descriptor.get() < 0 && file.unopened == nullptr) {
+    const std::size_t number = files_of_call.size();
+    auto fd = number <= kFilesOpenAtOnce ? files.open(mapping, writable) : Result<FileDescriptor>{};
+    if (!fd && (number == 1 || fd.error().code != EMFILE)) return std::unexpected(fd.error());
+    if (fd) file.descriptor = std::move(*fd);
+    if (file.descriptor.get() < 0) file.unopened = std::make_shared<const Mapping>(mapping);
   }
-  return SharedSegment{file.get(), mapping.offset_of(first), end - first, file};
+  return SharedSegment{file.descriptor.get(), mapping.offset_of(first), end - first, file.descriptor, file.unopened};
 }
 
 Result<std::vector<SharedSegment>> Sharing::Impl::segments_of(const std::vector<Mapping>& mappings, uintptr_t first,
@@ -140,11 +146,11 @@ Result<std::vector<SharedSegment>> Sharing::Impl::segments_of(const std::vector<
   const auto covering = find_mappings(mappings, first, end, writable);
   if (!covering) return std::unexpected(covering.error());
   std::vector<SharedSegment> segments;
-  OpenFiles opened;
+  CallFiles files_of_call;
   for (std::size_t index = covering->first; index < covering->second; ++index) {
     const Mapping& mapping = mappings[index];
     const auto segment =
-        segment_of(mapping, std::max(first, mapping.first), std::min(end, mapping.end), writable, opened);
+        segment_of(mapping, std::max(first, mapping.first), std::min(end, mapping.end), writable, files_of_call);
     if (!segment) return std::unexpected(segment.error());
     append(segments, *segment);
   }
@@ -253,6 +259,12 @@ Result<std::vector<SharedSegment>> Sharing::share(void* address, std::size_t len
   auto segments = impl_->share(at, at + length, writable);
   if (!segments) impl_->release(at, at + length);
   return segments;
+}
+
+Result<FileDescriptor> Sharing::open(const Mapping& unopened, bool writable) {
+  const NoCancel guard;
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->files.open(unopened, writable);
 }
 
 void Sharing::done_with(void* address, std::size_t length) {

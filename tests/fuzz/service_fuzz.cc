@@ -320,8 +320,32 @@ class Session {
     const auto op = in_.take<uint8_t>();
     program.call(static_cast<Op>(op < 96 ? op : in_.take<uint16_t>()), body, fds);
   }
+  /// A registration in several messages, of which some may lack, or lie.
+  void register_in_parts(Program& program) {
+    const auto how = in_.take<uint8_t>();
+    const uint32_t segments = 1 + (how & 3u);
+    auto wanted = region(handle(), segments * kPage);
+    wanted.prepared = true;
+    wanted.segments.clear();
+    program.ask(Op::prepare_memory,
+                message::PrepareMemory{.length = (how & 0x70) == 0x10 ? in_.take<uint64_t>() : wanted.length,
+                                       .address = wanted.address + ((how & 0x70) == 0x20 ? in_.take<uint16_t>() : 0u),
+                                       .writable = (how & 0x70) != 0x30,
+                                       .segments = (how & 0x70) == 0x40 ? in_.take<uint32_t>() : segments});
+    for (uint32_t n = 0; n < segments; ++n) {
+      std::array<Fd, 1> fds{(how & 0x80) != 0 ? descriptor() : memory_file(2 * kPage)};
+      message::Segment part{.fd = 0, .offset = 0, .length = kPage};
+      if ((how & 0x70) == 0x50) part = {in_.take<uint8_t>() & 1u, odd_bytes(), odd_bytes()};
+      program.ask(Op::add_segments, message::AddSegments{{part}}, fds);
+      if ((how & 0x70) == 0x60) break;
+    }
+    if ((how & 0x70) == 0x70) return;  // the next one, or the end of the program, ends it
+    const auto body = program.ask(Op::register_memory, wanted);
+    message::RegisterMemoryReply answer;
+    if (body && message::decode(*body, answer)) program.regions.emplace_back(answer.key, wanted.base);
+  }
   void make(Program& program) {
-    switch (in_.take<uint8_t>() % 12) {
+    switch (in_.take<uint8_t>() % 14) {
       case 0: program.ask(Op::create_pd, message::Empty{}); break;
       case 1: program.ask(Op::create_channel, message::Empty{}); break;
       case 2: program.ask(Op::create_cq, message::CreateCq{count(), handle()}); break;
@@ -349,6 +373,8 @@ class Session {
         program.ask(Op::moderate_cq, message::ModerateCq{handle(), in_.take<uint8_t>(), in_.take<uint8_t>()});
         break;
       case 10: program.ask(Op::flow_counters, message::Handle{handle()}); break;
+      case 11: register_in_parts(program); break;
+      case 12: program.ask(Op::abandon_memory, message::Empty{}); break;
       default: {
         message::Multicast wanted{.qp = handle()};
         wanted.gid = Gid::from_ipv4(0xe1000000 + in_.take<uint8_t>() % 4u).bytes;

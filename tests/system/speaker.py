@@ -15,6 +15,7 @@ CREATE_AH = 11
 DESTROY, COUNTERS, LIST_CLIENTS, LIST_OBJECTS, LIST_ENGINES = 14, 15, 17, 18, 32
 CM_CREATE_CHANNEL, CM_CREATE_ID, CM_BIND, CM_CONNECT, CM_ACCEPT, CM_DISCONNECT = 64, 67, 70, 74, 76, 78
 CLOSE = 33
+PREPARE_MEMORY, ADD_SEGMENTS, ABANDON_MEMORY = 36, 37, 38
 PROTOCOL, QUEUE_ABI = (int(re.search(rf"{name} = (\d+);", (harness.SOURCE / "lib" / path).read_text())[1])
                        for name, path in (("kProtocol", "message/protocol.h"), ("kAbiVersion", "queues/layout.h")))
 
@@ -26,6 +27,10 @@ def text(value):
 def cq(entries, channel=0, ignore_overrun=False):
     """The message that asks for a completion queue."""
     return struct.pack("<II?", entries, channel, ignore_overrun)
+
+
+def segment_list(segments):
+    return struct.pack("<I", len(segments)) + b"".join(struct.pack("<IQQ", *s) for s in segments)
 
 
 def qp(pd, cq, kind=2, requests=1):
@@ -88,9 +93,9 @@ class Speaker:
         assert error == 0, words
         return struct.unpack_from("<I", reply)[0]
 
-    def register(self, pd, fds, length=4096, segments=((0, 0, 4096),), access=7, address=0):
-        body = struct.pack("<IQQQII", pd, 0, length, address, access, len(segments))
-        return self.call(REGISTER, body + b"".join(struct.pack("<IQQ", *s) for s in segments), fds)
+    def register(self, pd, fds, length=4096, segments=((0, 0, 4096),), access=7, address=0, prepared=False):
+        body = struct.pack("<IQQQI", pd, 0, length, address, access) + segment_list(segments)
+        return self.call(REGISTER, body + struct.pack("<?", prepared), fds)
 
 
 def memory(size):

@@ -230,7 +230,7 @@ class Messages(Case):
         self.assertRegex(self.daemon.output, "is disconnected: the message for operation .* do not decode")
 
     def test_truncated(self):
-        whole = struct.pack("<HII", REGISTER, 1, 0) + struct.pack("<IQQQII", 1, 0, 4096, 0, 7, 1) + b"\0" * 20
+        whole = struct.pack("<HII", REGISTER, 1, 0) + struct.pack("<IQQQII", 1, 0, 4096, 0, 7, 1) + b"\0" * 21
         for length in range(1, len(whole)):
             with Speaker(self.socket) as one:
                 one.socket.send(whole[:length])

@@ -72,6 +72,9 @@ TEST(Encoding, OperationsKeepTheirNumbers) {
   for (std::size_t i = 0; i < std::size(in_order); ++i) EXPECT_EQ(static_cast<std::size_t>(in_order[i]), i + 1);
   EXPECT_EQ(static_cast<std::size_t>(Op::create_flow), 34u);
   EXPECT_EQ(static_cast<std::size_t>(Op::flow_counters), 35u);
+  EXPECT_EQ(static_cast<std::size_t>(Op::prepare_memory), 36u);
+  EXPECT_EQ(static_cast<std::size_t>(Op::add_segments), 37u);
+  EXPECT_EQ(static_cast<std::size_t>(Op::abandon_memory), 38u);
   const Op of_xrc[] = {Op::open_xrc_domain, Op::create_xrc_srq, Op::create_xrc_target, Op::open_xrc_target};
   for (std::size_t i = 0; i < std::size(of_xrc); ++i) EXPECT_EQ(static_cast<std::size_t>(of_xrc[i]), i + 40);
   const Op of_connections[] = {Op::cm_create_channel, Op::cm_destroy_channel,

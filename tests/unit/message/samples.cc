@@ -170,7 +170,8 @@ RegisterMemory register_memory() {
           .length = 0x3000000000000004,
           .address = 0x5000000000000006,
           .access = Access::local_write | Access::remote_invalidate,
-          .segments = {{.fd = 7, .offset = 8, .length = 9}, {.fd = 10, .offset = 11, .length = 12}}};
+          .segments = {{.fd = 7, .offset = 8, .length = 9}, {.fd = 10, .offset = 11, .length = 12}},
+          .prepared = true};
 }
 
 void add_envelopes() {
@@ -186,6 +187,8 @@ void add_envelopes() {
 
 void add_memory() {
   add("Handle", Handle{.id = 77});
+  add("PrepareMemory", PrepareMemory{.length = 0x3000000000000004, .address = 5, .writable = true, .segments = 6});
+  add("AddSegments", AddSegments{register_memory().segments});
   add("RegisterMemory", register_memory());
   add("ReregisterMemory", ReregisterMemory{.region = 99, .now = register_memory()});
   add("RegisterMemoryReply", RegisterMemoryReply{.id = 1, .key = 2});

@@ -29,6 +29,17 @@ message::Fd memory_file(uint64_t bytes) {
   return fd;
 }
 
+/// Of segments that are all there.
+Result<std::unique_ptr<Mapping>> make_mapping(std::span<const message::Segment> segments,
+                                              std::span<const message::Fd> fds, uint64_t address, uint64_t length,
+                                              bool writable, const MappingRules& rules = {}) {
+  auto builder = MappingBuilder::begin(
+      {.address = address, .length = length, .writable = writable, .pieces = segments.size(), .rules = rules});
+  if (!builder) return std::unexpected(builder.error());
+  if (auto added = builder->add(segments, fds); !added) return std::unexpected(added.error());
+  return builder->complete();
+}
+
 TEST(Mapping, JoinsSegmentsIntoOneRun) {
   std::vector<message::Fd> fds;
   fds.push_back(memory_file(4 * kPage));
@@ -36,7 +47,7 @@ TEST(Mapping, JoinsSegmentsIntoOneRun) {
   EXPECT_EQ(pwrite(fds[0].get(), "ab", 2, 3 * kPage - 2), 2);
   EXPECT_EQ(pwrite(fds[1].get(), "cd", 2, kPage), 2);
   const message::Segment segments[] = {{0, kPage, 2 * kPage}, {1, kPage, kPage}};
-  auto mapping = Mapping::make(segments, fds, 0x7000000123, 2 * kPage, true);
+  auto mapping = make_mapping(segments, fds, 0x7000000123, 2 * kPage, true);
   ASSERT_TRUE(mapping) << mapping.error().text;
   EXPECT_EQ((*mapping)->bytes(), 3 * kPage);
   const std::byte* second = (*mapping)->data() - 0x123 + 2 * kPage;
@@ -48,7 +59,7 @@ TEST(Mapping, FallsOnTheClientsAlignment) {
   fds.push_back(memory_file(kPage));
   const message::Segment segment{0, 0, kPage};
   const uint64_t address = (uint64_t{5} << 30) + 3 * kPage + 8;
-  auto mapping = Mapping::make({&segment, 1}, fds, address, 8, false);
+  auto mapping = make_mapping({&segment, 1}, fds, address, 8, false);
   ASSERT_TRUE(mapping);
   EXPECT_EQ((reinterpret_cast<uint64_t>((*mapping)->data()) - address) % (uint64_t{1} << 30), 0u);
 }
@@ -57,7 +68,7 @@ TEST(Mapping, RefusesInvalidSegments) {
   std::vector<message::Fd> fds;
   fds.push_back(memory_file(2 * kPage));
   const auto code = [&](message::Segment segment, uint64_t address, uint64_t length) {
-    auto mapping = Mapping::make({&segment, 1}, fds, address, length, true);
+    auto mapping = make_mapping({&segment, 1}, fds, address, length, true);
     return mapping ? 0 : mapping.error().code;
   };
   EXPECT_EQ(code({0, 0, 2 * kPage}, 0x1000, 2 * kPage), 0);
@@ -78,7 +89,7 @@ TEST(Mapping, RefusesDescriptorsThatAreNoMemory) {
   fds.emplace_back(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
   for (uint32_t fd = 0; fd < 2; ++fd) {
     const message::Segment segment{fd, 0, kPage};
-    auto mapping = Mapping::make({&segment, 1}, fds, 0, 8, false);
+    auto mapping = make_mapping({&segment, 1}, fds, 0, 8, false);
     ASSERT_FALSE(mapping);
     EXPECT_EQ(mapping.error().code, EOPNOTSUPP);
   }
@@ -96,7 +107,7 @@ TEST(Mapping, TakesPartsOfHugePages) {
   auto* bytes = static_cast<std::byte*>(client);
   const auto address = reinterpret_cast<uint64_t>(client) + kHuge - 2 * kPage + 8;
   const message::Segment segment{0, kHuge - 2 * kPage, 5 * kPage};
-  auto mapping = Mapping::make({&segment, 1}, fds, address, 4 * kPage, true);
+  auto mapping = make_mapping({&segment, 1}, fds, address, 4 * kPage, true);
   ASSERT_TRUE(mapping) << mapping.error().text;
   bytes[kHuge - 2 * kPage + 8] = std::byte{1};
   bytes[kHuge] = std::byte{2};
@@ -111,7 +122,7 @@ TEST(Mapping, TakesNoMoreThanItNeeds) {
   std::vector<message::Fd> fds;
   fds.push_back(memory_file(uint64_t{1} << 40));
   const message::Segment all{0, 0, uint64_t{1} << 40};
-  auto mapping = Mapping::make({&all, 1}, fds, 0, 8, true);
+  auto mapping = make_mapping({&all, 1}, fds, 0, 8, true);
   ASSERT_FALSE(mapping);
   EXPECT_EQ(mapping.error().code, EINVAL);
 }
@@ -123,7 +134,7 @@ TEST(Mapping, OfHugePagesIsWholeOnes) {
   if (!fds[0] || ftruncate(fds[0].get(), 2 * kHuge) != 0) GTEST_SKIP() << "no huge pages";
   const auto make = [&](uint64_t offset, uint64_t length, uint64_t address) {
     const message::Segment segment{0, offset, length};
-    return Mapping::make({&segment, 1}, fds, address, length, true);
+    return make_mapping({&segment, 1}, fds, address, length, true);
   };
   void* probe = mmap(nullptr, kHuge, PROT_READ, MAP_SHARED, fds[0].get(), 0);
   if (probe == MAP_FAILED) GTEST_SKIP() << "no huge pages";
@@ -136,7 +147,7 @@ TEST(Mapping, OfHugePagesIsWholeOnes) {
   ASSERT_TRUE(across) << across.error().text;
   EXPECT_EQ((*across)->bytes(), 2 * kHuge);
   const message::Segment twice[] = {{0, 0, kPage}, {0, 0, kPage}};
-  EXPECT_EQ(Mapping::make(twice, fds, 0, 2 * kPage, true).error().code, EINVAL) << "a gap between";
+  EXPECT_EQ(make_mapping(twice, fds, 0, 2 * kPage, true).error().code, EINVAL) << "a gap between";
   EXPECT_EQ(make(0, kPage, kPage).error().code, EINVAL) << "not where huge pages can be";
 }
 
@@ -144,8 +155,8 @@ TEST(Mapping, GoesOnWithZeroesWhenTheFileIsCutShort) {
   std::vector<message::Fd> fds;
   fds.push_back(memory_file(2 * kPage));
   const message::Segment segment{0, 0, 2 * kPage};
-  auto mapping = *Mapping::make({&segment, 1}, fds, 0, 2 * kPage, true);
-  auto other = *Mapping::make({&segment, 1}, fds, 0, 2 * kPage, true);
+  auto mapping = *make_mapping({&segment, 1}, fds, 0, 2 * kPage, true);
+  auto other = *make_mapping({&segment, 1}, fds, 0, 2 * kPage, true);
   mapping->data()[kPage] = std::byte{1};
   EXPECT_FALSE(mapping->broken());
   ASSERT_EQ(ftruncate(fds[0].get(), kPage), 0);
@@ -157,7 +168,7 @@ TEST(Mapping, GoesOnWithZeroesWhenTheFileIsCutShort) {
 
 std::unique_ptr<Mapping> whole_of(const std::vector<message::Fd>& fds, uint64_t bytes) {
   const message::Segment segment{0, 0, bytes};
-  auto mapping = Mapping::make({&segment, 1}, fds, 0, bytes, true);
+  auto mapping = make_mapping({&segment, 1}, fds, 0, bytes, true);
   EXPECT_TRUE(mapping) << mapping.error().text;
   return mapping ? std::move(*mapping) : nullptr;
 }
@@ -296,7 +307,7 @@ TEST(Mapping, OfAStrangerBreaksAtAMissingPage) {
   ASSERT_EQ(fallocate(fds[0].get(), 0, 0, kBytes), 0);
   const auto waits = std::make_shared<EngineWaits>();
   const message::Segment segment{0, 0, kBytes};
-  const auto mapping = *Mapping::make({&segment, 1}, fds, 0, kBytes, true, {.guard = true, .waits = waits});
+  const auto mapping = *make_mapping({&segment, 1}, fds, 0, kBytes, true, {.guard = true, .waits = waits});
   mapping->data()[kPage] = std::byte{1};
   EXPECT_FALSE(mapping->broken());
   punch(fds[0], kBytes);
@@ -329,7 +340,7 @@ TEST(Mapping, RefusesMemoryThatCanBePunchedWhenToldTo) {
   std::vector<message::Fd> fds;
   fds.push_back(memory_file(kPage));
   const message::Segment segment{0, 0, kPage};
-  const auto refused = Mapping::make({&segment, 1}, fds, 0, kPage, false, {.steady = true});
+  const auto refused = make_mapping({&segment, 1}, fds, 0, kPage, false, {.steady = true});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, EACCES);
   EXPECT_NE(refused.error().text.find("limits.punch_penalty"), std::string::npos) << refused.error().text;
@@ -337,7 +348,7 @@ TEST(Mapping, RefusesMemoryThatCanBePunchedWhenToldTo) {
   fds[0] = message::Fd(memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(ftruncate(fds[0].get(), kPage), 0);
   ASSERT_EQ(fcntl(fds[0].get(), F_ADD_SEALS, F_SEAL_WRITE), 0);
-  EXPECT_TRUE(Mapping::make({&segment, 1}, fds, 0, kPage, false, {.guard = true, .steady = true}));
+  EXPECT_TRUE(make_mapping({&segment, 1}, fds, 0, kPage, false, {.guard = true, .steady = true}));
 }
 
 TEST(Mapping, OfAStrangerNeedsADescriptorThatMayWrite) {
@@ -347,8 +358,8 @@ TEST(Mapping, OfAStrangerNeedsADescriptorThatMayWrite) {
   ASSERT_EQ(fchmod(file.get(), 0666), 0);
   fds.emplace_back(open(("/proc/self/fd/" + std::to_string(file.get())).c_str(), O_RDONLY | O_CLOEXEC));
   const message::Segment segment{0, 0, kPage};
-  EXPECT_TRUE(Mapping::make({&segment, 1}, fds, 0, kPage, false));
-  const auto refused = Mapping::make({&segment, 1}, fds, 0, kPage, false, {.guard = true});
+  EXPECT_TRUE(make_mapping({&segment, 1}, fds, 0, kPage, false));
+  const auto refused = make_mapping({&segment, 1}, fds, 0, kPage, false, {.guard = true});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, EACCES);
 }
@@ -360,7 +371,7 @@ TEST(Mapping, RefusesMoreHolesThanTheMachineCanSpare) {
   auto first = whole_of(fds, share);
   ASSERT_NE(first, nullptr);
   const message::Segment segment{0, 0, share};
-  const auto second = Mapping::make({&segment, 1}, fds, 0, share, true);
+  const auto second = make_mapping({&segment, 1}, fds, 0, share, true);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ENOMEM);
   EXPECT_NE(second.error().text.find("MADV_POPULATE_WRITE"), std::string::npos) << second.error().text;
@@ -378,11 +389,11 @@ TEST(Mapping, TakesFilesOfDisksOnlyWhenAllowed) {
   if (fstatfs(fds[0].get(), &system) == 0 && system.f_type == TMPFS_MAGIC) GTEST_SKIP() << path << " is in memory";
   ASSERT_EQ(ftruncate(fds[0].get(), kPage), 0);
   const message::Segment segment{0, 0, kPage};
-  const auto refused = Mapping::make({&segment, 1}, fds, 0, kPage, true);
+  const auto refused = make_mapping({&segment, 1}, fds, 0, kPage, true);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, EOPNOTSUPP);
   EXPECT_NE(refused.error().text.find("limits.file_memory"), std::string::npos) << refused.error().text;
-  const auto allowed = Mapping::make({&segment, 1}, fds, 0, kPage, true, {.files = {.disks = true}});
+  const auto allowed = make_mapping({&segment, 1}, fds, 0, kPage, true, {.files = {.disks = true}});
   EXPECT_TRUE(allowed) << allowed.error().text;
 }
 
