@@ -18,6 +18,8 @@ namespace {
 constexpr uint64_t kPage = 4096;
 /// Addresses here equal the client's modulo this, so that huge pages of any size stay aligned.
 constexpr uint64_t kAlignment = uint64_t{1} << 30;
+/// Bytes that one system call unmaps: thousands of small files. Other clients' calls wait for the lock that it holds.
+constexpr uint64_t kUnmapStep = uint64_t{16} << 20;
 constexpr uint64_t kMaxBytes = uint64_t{1} << 46;
 
 std::unexpected<Error> system_error(const char* what) {
@@ -64,14 +66,15 @@ Result<void> Mapping::reserve(uint64_t like, uint64_t bytes) {
 
 Mapping::~Mapping() {
   watch_.reset();
-  if (base_ != nullptr) munmap(base_, bytes_);
+  const uint64_t step = std::max(kUnmapStep, largest_page_);
+  for (uint64_t done = 0, next = 0; done < bytes_; done = next) {
+    next = std::min(done + step - reinterpret_cast<uint64_t>(base_ + done) % step, bytes_);
+    munmap(base_ + done, next - done);
+  }
 }
 
 MappingBuilder::MappingBuilder(const MappingPlan& plan)
-    : plan_(plan),
-      total_((plan.address % kPage + plan.length + kPage - 1) / kPage * kPage),
-      mapping_(new Mapping),
-      largest_page_(kPage) {}
+    : plan_(plan), total_((plan.address % kPage + plan.length + kPage - 1) / kPage * kPage), mapping_(new Mapping) {}
 
 Result<MappingBuilder> MappingBuilder::begin(const MappingPlan& plan) {
   if (plan.length == 0 || plan.length > kMaxBytes) {
@@ -142,7 +145,7 @@ Result<void> MappingBuilder::add_one(const message::Segment& segment, int fd) {
   }
   behind_ = back;
   mapping_->punchable_ = mapping_->punchable_ || file->punchable;
-  largest_page_ = std::max(largest_page_, file->page);
+  mapping_->largest_page_ = std::max(mapping_->largest_page_, file->page);
   largest_file_ = std::max(largest_file_, file->size);
   if (auto mapped = map(segment, fd, *file); !mapped) return mapped;
   done_ += segment.length;
@@ -180,7 +183,7 @@ Result<std::unique_ptr<Mapping>> MappingBuilder::complete() {
   const uint64_t bytes = before_ + total_ + behind_;
   munmap(mapping_->base_ + bytes, mapping_->bytes_ - bytes);
   mapping_->bytes_ = bytes;
-  mapping_->watch_->settle(bytes, largest_page_);
+  mapping_->watch_->settle(bytes, mapping_->largest_page_);
   mapping_->watch_->note_waits(plan_.rules.waits, largest_file_);
   mapping_->data_ += plan_.address % kPage;
   return std::move(mapping_);

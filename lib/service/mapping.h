@@ -59,6 +59,7 @@ class Mapping {
   std::byte* base_ = nullptr;
   uint64_t bytes_ = 0;
   std::byte* data_ = nullptr;
+  uint64_t largest_page_ = 0;
   Share mappings_;
   Share holes_;
   bool punchable_ = false;
@@ -93,7 +94,7 @@ class MappingBuilder {
   uint64_t pieces_ = 0, done_ = 0;  // segments and their bytes so far
   // Files of huge pages are mapped in whole huge pages: bytes before the first segment and after the last.
   uint64_t before_ = 0, behind_ = 0;
-  uint64_t largest_page_ = 0, largest_file_ = 0;
+  uint64_t largest_file_ = 0;
 };
 
 }  // namespace uroce::service
