@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fcntl.h>
@@ -132,6 +133,25 @@ TEST_F(ManyFiles, AreRegisteredInOneCall) {
   expect_read(world_, a, qa, region, files);
   must(region.reregister(nullptr, few.at(), few.bytes(), nullptr));
   expect_read(world_, a, qa, region, few);
+}
+
+TEST_F(ManyFiles, AreRegisteredByThreadsAtOnce) {
+  constexpr std::size_t kThreads = 3;
+  Side a(open(0)), b(open(1));
+  auto qa = a.make_qp(), qb = b.make_qp();
+  connect(a, qa, b, qb);
+  const Files files(kThreads * 150);
+  const std::size_t bytes = files.bytes() / kThreads;
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      for (int round = 0; round < 10; ++round) {
+        EXPECT_TRUE(b.pd.register_memory(files.at() + i * bytes, bytes, Side::kAll).has_value());
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  expect_read(world_, a, qa, must(b.pd.register_memory(files.at(), files.bytes(), Side::kAll)), files);
 }
 
 TEST_F(ManyFiles, OfWhichOneIsRefused) {
