@@ -210,7 +210,7 @@ void duplicate() {
 void keep_old_place() {
   constexpr int kDontUnmap = 4;  // MREMAP_DONTUNMAP
   Byte* memory = were_registered();
-  auto* moved = static_cast<Byte*>(mremap(memory, kBytes, kBytes, MREMAP_MAYMOVE | kDontUnmap));
+  auto* moved = static_cast<Byte*>(mremap(memory, kBytes, kBytes, MREMAP_MAYMOVE | kDontUnmap, nullptr));
   if (moved == MAP_FAILED) return expect(false, "expected MREMAP_DONTUNMAP to be accepted: %s", std::strerror(errno));
   expect_content(moved, 0, kBytes, "after MREMAP_DONTUNMAP");
   expect_zeros(memory, 0, kBytes, "the old place after MREMAP_DONTUNMAP");
