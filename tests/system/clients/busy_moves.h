@@ -80,8 +80,7 @@ class Moves {
     Byte* const place = map_pages(pages_);
     carry(piece(), place);
     end_region();
-    carry(place, piece());
-    must(munmap(place, bytes()));
+    carry(place, piece());  // Nothing is left at the place, or already another thread's memory.
   }
   /// Page by page: one call moves no more than one mapping, and the piece may have several.
   void carry(Byte* from, Byte* to) const {
