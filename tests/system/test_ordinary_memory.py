@@ -87,6 +87,11 @@ class RawCalls(Case):
                 self.assertIn(f"ok {name}", self.as_user(CLIENTS / "client_raw_calls", name))
 
 
+class Overlaps(Case):
+    def test_pages_with_several_regions(self):
+        self.client("last_region", 1000, SEED)
+
+
 class Mappings(Case):
     """Their number is bounded by what is registered now."""
 
