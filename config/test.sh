@@ -5,8 +5,9 @@
 #                =core: only those of the protocol and the daemon's side, in half the time
 #   --quick      instead runs the unit and script tests of lib/FOLDER; builds only what they need, and installs no package
 #   --build      only builds
-#   --long       also makes 100,000 connections in a row, 200 iSER logins and 100 runs of qperf -cm1 (5 minutes), and runs
-#                clang-tidy on every file (20 minutes) and libFuzzer (20 s for each target, after a build with clang)
+#   --long       also makes 100,000 connections in a row, 2,000,000 registrations, 200 iSER logins and 100 runs of qperf -cm1
+#                (5 minutes), and runs clang-tidy on every file (20 minutes) and libFuzzer (20 s for each target, after a
+#                build with clang)
 # The last line is `N passed, N failed, N skipped` and counts test cases. The exit code is not 0 when one failed.
 # shellcheck source=config/common.sh
 . "$(dirname "$0")/common.sh"
@@ -23,7 +24,7 @@ while [ $# -gt 0 ]; do
       [ -d "lib/${quick:-none}" ] || die "--quick takes a folder of lib/, such as transport, not '$quick'."
       shift
       ;;
-    -h | --help) sed -n '2,10s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,11s/^# //p' "$0"; exit 0 ;;
     *) die "unknown option '$1'; test.sh has --sanitize, --sanitize=core, --quick FOLDER, --build and --long." ;;
   esac
   shift
@@ -99,6 +100,7 @@ else
   step clang-format config/lint.sh format
   if [ $long = yes ]; then
     step "100,000 connections" env UROCE_BUILD=build UROCE_CONNECTIONS=100000 tests/system/test_connections.py one_after
+    step "2,000,000 registrations" env UROCE_BUILD=build UROCE_CYCLES=1000000 tests/system/test_ordinary_memory.py cycles
     step "200 iSER logins, 100 runs of qperf" env UROCE_BUILD=build UROCE_LOGINS=200 UROCE_QPERF_RUNS=100 \
       tests/system/test_frameworks.py test_iser test_qperf
     step clang-tidy env UROCE_TIDY_SECONDS="${UROCE_TIDY_SECONDS:-2400}" config/lint.sh tidy
