@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <thread>
 
@@ -11,13 +12,16 @@ namespace uroce::glue {
 
 namespace {
 constexpr auto kStep = std::chrono::microseconds(20);
-}
+/// Longer than a nap of an engine or of the service thread.
+constexpr Nanos kLate = std::chrono::milliseconds(100);
+}  // namespace
 
-Host::Host(const Port& port, Neighbourhood& neighbourhood, std::vector<Worker*> workers, std::function<bool()> owner,
-           std::function<void()> poll)
+Host::Host(const Port& port, Neighbourhood& neighbourhood, std::vector<Worker*> workers, const ServiceThread& service,
+           std::function<bool()> owner, std::function<void()> poll)
     : port_(port),
       neighbourhood_(neighbourhood),
       workers_(std::move(workers)),
+      service_(service),
       owner_(std::move(owner)),
       poll_(std::move(poll)) {}
 
@@ -27,6 +31,12 @@ void Host::wait_step() {
   } else {
     std::this_thread::sleep_for(kStep);
   }
+}
+
+bool Host::keeps_up() const {
+  Nanos last = service_.last_turn();
+  for (const Worker* worker : workers_) last = std::min(last, worker->last_round());
+  return clock_.now() - last <= kLate;
 }
 
 Result<EthAddr> Host::resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) {

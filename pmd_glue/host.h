@@ -9,16 +9,17 @@
 #include "pmd_glue/clock.h"
 #include "pmd_glue/neighbourhood.h"
 #include "pmd_glue/port.h"
+#include "pmd_glue/service_thread.h"
 #include "pmd_glue/worker.h"
 
 namespace uroce::glue {
 
 class Host final : public control::DeviceHost {
  public:
-  /// `workers` run the engines, by index. `poll` makes one pass over all engines on the calling thread; it is empty
-  /// unless embedded. `owner` is true on the thread that may call `poll`.
-  Host(const Port& port, Neighbourhood& neighbourhood, std::vector<Worker*> workers, std::function<bool()> owner,
-       std::function<void()> poll);
+  /// `workers` run the engines, by index; `service` runs the neighbourhood. `poll` makes one pass over all engines on
+  /// the calling thread; it is empty unless embedded. `owner` is true on the thread that may call `poll`.
+  Host(const Port& port, Neighbourhood& neighbourhood, std::vector<Worker*> workers, const ServiceThread& service,
+       std::function<bool()> owner, std::function<void()> poll);
 
   void wake(uint32_t engine) override { workers_[engine]->wake(); }
   bool run_in_place(uint32_t engine, const std::function<void(Nanos)>& work) override {
@@ -34,6 +35,7 @@ class Host final : public control::DeviceHost {
   void leave_group(const Gid& group) override { neighbourhood_.leave(group); }
   Result<Gid> source_for(const Gid& dgid) override { return neighbourhood_.source_for(dgid); }
   bool link_up() const override { return port_.link_up(); }
+  bool keeps_up() const override;
   Sending sending() const override { return port_.sending(); }
 
  private:
@@ -41,6 +43,7 @@ class Host final : public control::DeviceHost {
   Neighbourhood& neighbourhood_;
   const TscClock clock_;
   const std::vector<Worker*> workers_;
+  const ServiceThread& service_;
   const std::function<bool()> owner_;
   const std::function<void()> poll_;
 };

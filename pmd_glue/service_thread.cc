@@ -32,6 +32,7 @@ void ServiceThread::run() {
   Nanos next_reconnect = clock_.now() + Port::kReconnectInterval;
   while (!stop_.load(std::memory_order_relaxed)) {
     const Nanos now = clock_.now();
+    last_turn_.store(now, std::memory_order_relaxed);
     const bool look = now >= next_look;
     if (look) next_look = now + kLinkInterval;
     const bool reconnect = now >= next_reconnect;

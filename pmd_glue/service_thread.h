@@ -30,6 +30,8 @@ class ServiceThread {
   ServiceThread& operator=(const ServiceThread&) = delete;
 
   Waker& waker() { return waker_; }
+  /// When the thread's last turn began; 0 before the first. Any thread.
+  Nanos last_turn() const { return last_turn_.load(std::memory_order_relaxed); }
   /// Starts the thread, which first calls `prepare`. Everything that `ports` refers to outlives stop().
   void start(std::vector<ServedPort> ports, std::function<void()> prepare);
   void stop();
@@ -41,6 +43,7 @@ class ServiceThread {
   Waker waker_;
   std::vector<ServedPort> ports_;
   std::atomic<bool> stop_{false};
+  std::atomic<Nanos> last_turn_{Nanos(0)};
   std::thread thread_;
 };
 

@@ -142,7 +142,8 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   std::vector<Worker*> workers;
   for (const auto& worker : workers_) workers.push_back(worker.get());
   unit.host = std::make_unique<Host>(
-      port, *unit.neighbourhood, std::move(workers), [this] { return runs_engines_here(); }, [this] { poll_here(); });
+      port, *unit.neighbourhood, std::move(workers), *service_, [this] { return runs_engines_here(); },
+      [this] { poll_here(); });
   auto device = control::Device::create(std::move(config), *unit.host);
   if (!device) return std::unexpected(device.error());
   unit.device = std::move(*device);

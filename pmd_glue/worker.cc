@@ -130,8 +130,8 @@ bool Worker::round() {
 void Worker::account(bool worked) {
   load_.rounds.add();
   const Nanos began = queues_.empty() ? Nanos(0) : queues_.front()->last_round();
-  if (worked_) load_.busy_ns.add(static_cast<uint64_t>((began - last_round_).count()));
-  last_round_ = began;
+  if (worked_) load_.busy_ns.add(static_cast<uint64_t>((began - last_round()).count()));
+  last_round_.store(began, std::memory_order_relaxed);
   if (worked || worked_) {
     uint64_t waiting = 0, parked = 0;
     for (const auto& queue : queues_) {
@@ -145,7 +145,7 @@ void Worker::account(bool worked) {
 }
 
 void Worker::end_busy_time() {
-  if (worked_) load_.busy_ns.add(static_cast<uint64_t>((clock_.now() - last_round_).count()));
+  if (worked_) load_.busy_ns.add(static_cast<uint64_t>((clock_.now() - last_round()).count()));
   worked_ = false;
 }
 

@@ -57,6 +57,8 @@ class alignas(64) Worker {
   /// Before the first round: only the worker's own rounds bring frames to its port queues. True between devices that
   /// are joined back to back.
   void set_self_contained() { self_contained_ = true; }
+  /// When the last round began; 0 before the first. Any thread.
+  Nanos last_round() const { return last_round_.load(std::memory_order_relaxed); }
   /// After a round without work: gives the core away as the policy says, for at most `limit`.
   void idle(Nanos limit);
 
@@ -87,7 +89,7 @@ class alignas(64) Worker {
   Waker waker_;
   WorkerLoad load_;
   bool worked_ = false;  ///< in the last round, which began at last_round_
-  Nanos last_round_{0};
+  std::atomic<Nanos> last_round_{Nanos(0)};
   uint32_t empty_rounds_ = 0;
   Nanos crowded_until_{0};  ///< until then, yielding gives the core away for too long
   bool idle_ = false;       ///< since idle_since_

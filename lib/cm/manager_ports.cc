@@ -172,7 +172,10 @@ void Manager::Impl::begin_resolving(Id& id, Nanos timeout) {
 }
 
 void Manager::Impl::check_resolving() {
-  resolving.look(now, [this](Id& id, bool over) { check_resolving(id, over); });
+  const auto late = [this] {
+    return std::ranges::any_of(agents, [](const auto& agent) { return !agent->device->keeps_up(); });
+  };
+  resolving.look(now, late, [this](Id& id, bool over) { check_resolving(id, over); });
 }
 
 void Manager::Impl::check_resolving(Id& id, bool over) {

@@ -106,6 +106,8 @@ class Device {
   /// Whether the next hop from `sgid` to `dgid` is known. Where it is not, asks the network without waiting for the
   /// reply. Errors: EHOSTUNREACH (not known, or not yet), ENETUNREACH, EINVAL (families mixed), ENODEV.
   Result<void> probe(const Gid& sgid, const Gid& dgid);
+  /// See DeviceHost::keeps_up().
+  bool keeps_up() const { return runner_.host().keeps_up(); }
   /// Memory windows bound to the region of `key` now; 0 when there is none.
   uint32_t bound_windows(memory::Key key) const { return objects_.keys().bound_windows(key); }
   void wake(uint32_t engine) { runner_.wake(engine); }

@@ -43,6 +43,9 @@ class DeviceHost {
   /// The port's address for packets to `dgid`. Errors: ENETUNREACH (no route).
   virtual Result<Gid> source_for(const Gid& dgid) = 0;
   virtual bool link_up() const = 0;
+  /// False while a thread that sends or receives for the device has not had its core for some time: an answer from the
+  /// network may then lie unread, or the question unsent.
+  virtual bool keeps_up() const { return true; }
   virtual Sending sending() const { return Sending::by_driver; }
   /// The clock that the engines are polled with.
   virtual Nanos clock() const = 0;
