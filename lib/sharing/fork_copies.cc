@@ -29,6 +29,15 @@ void unmap(uintptr_t at, std::size_t length) {
   if (at != 0) ::munmap(memory_at(at), length);
 }
 
+bool read_file(int fd, uint64_t offset, uintptr_t to, std::size_t length) {
+  for (std::size_t done = 0; done < length;) {
+    const long got = raw_syscall(SYS_pread64, static_cast<uintptr_t>(fd), to + done, length - done, offset + done);
+    if (got <= 0) return false;
+    done += static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
 void give_up(const char* text, std::size_t length) {
   (void)!::write(STDERR_FILENO, text, length);
   std::abort();
@@ -47,11 +56,36 @@ void remove_thread_blocks(Intervals& from, uintptr_t mapped_from) {
   }
 }
 
+/// Puts shared pages in place until one fails, and removes those from `work`. A page that another thread has unmapped
+/// meanwhile is left out. False where a page that is there fails.
+bool put(std::vector<Replacement>& work) {
+  const auto moved = replace_pages(work, PageKind::anonymous, page_size());
+  if (!moved) return false;
+  work.erase(work.begin(), work.begin() + static_cast<std::ptrdiff_t>(moved->runs));
+  if (work.empty()) return true;
+  Replacement& rest = work.front();
+  const uintptr_t at = rest.at + moved->bytes;
+  const auto there = read_mappings(at, at + page_size());
+  if (!there || (!there->empty() && !there->front().shared)) return false;
+  unmap(rest.staging + moved->bytes, page_size());
+  const std::size_t done = moved->bytes + page_size();
+  for (uintptr_t* address : {&rest.at, &rest.staging, &rest.base, &rest.park}) *address += done;
+  rest.length -= done;
+  if (rest.length == 0) work.erase(work.begin());
+  return true;
+}
+
 }  // namespace
 
 void ForkCopies::choose(const Mapping& mapping, const PageArena& arena, const PageCounts& whole, bool leave_out) {
   const auto run = [&](uintptr_t first, uintptr_t end) {
-    return Run{first, end - first, mapping.protection, arena.fd(), mapping.offset_of(first), 0};
+    return Run{.first = first,
+               .length = end - first,
+               .protection = mapping.protection,
+               .fd = arena.fd(),
+               .offset = mapping.offset_of(first),
+               .device = arena.device(),
+               .inode = arena.inode()};
   };
   Intervals of_ranges, others;
   others.add(mapping.first, mapping.end);
@@ -98,7 +132,16 @@ void ForkCopies::make_private() {
       unmap(std::exchange(run.base, 0), run.length);
       break;
     }
-    work.push_back({run.first, run.length, staging, run.protection, run.base, true});
+    work.push_back({.at = run.first,
+                    .length = run.length,
+                    .staging = staging,
+                    .protection = run.protection,
+                    .base = run.base,
+                    .keep_base = true,
+                    .file = run.fd,
+                    .offset = run.offset,
+                    .device = run.device,
+                    .inode = run.inode});
   }
   const auto moved = replace_pages(work, PageKind::protectable, page_size());
   const std::size_t done = moved ? moved->runs : 0;
@@ -110,7 +153,11 @@ void ForkCopies::make_private() {
       unmap(rest.base + bytes, rest.length - bytes);
     }
     private_[i].length = bytes;
-    copied_.push_back({rest.first + bytes, rest.length - bytes, rest.protection, rest.fd, rest.offset + bytes, 0});
+    rest.first += bytes;
+    rest.offset += bytes;
+    rest.length -= bytes;
+    rest.base = 0;
+    copied_.push_back(rest);
   }
   std::erase_if(private_, [](const Run& run) { return run.length == 0; });
 }
@@ -131,8 +178,10 @@ void ForkCopies::make_shared() {
                     .base = run.base,
                     .park = park.at()});
   }
-  const auto moved = replace_pages(work, PageKind::anonymous, page_size());
-  if (work.size() != private_.size() || !moved || moved->runs != work.size()) {
+  const bool prepared = work.size() == private_.size();
+  while (prepared && !work.empty() && put(work)) {
+  }
+  if (!prepared || !work.empty()) {
     constexpr char kText[] = "uroce: cannot share registered memory again after fork(): out of memory\n";
     give_up(kText, sizeof(kText) - 1);
   }
@@ -158,17 +207,36 @@ void ForkCopies::in_parent() {
   end();
 }
 
-void ForkCopies::in_child() {
-  for (const Run& run : copied_) {
-    const uintptr_t copy = map_private(run.length, PROT_READ | PROT_WRITE);
-    if (copy != 0) raw_copy(copy, run.first, run.length);
-    const bool protectable = copy != 0 && ::mprotect(memory_at(copy), run.length, run.protection) == 0;
-    const long at = raw_syscall(SYS_mremap, copy, run.length, run.length, MREMAP_MAYMOVE | MREMAP_FIXED, run.first);
-    if (!protectable || static_cast<uintptr_t>(at) != run.first) {
-      constexpr char kText[] = "uroce: cannot copy registered memory into a child of fork(): out of memory\n";
-      give_up(kText, sizeof(kText) - 1);
-    }
+// The bytes come from the memfd, and go only where its pages still are: another thread of the parent may have unmapped
+// them before fork().
+void ForkCopies::copy_here(const Run& run, int maps) const {
+  const uintptr_t end = run.first + run.length;
+  for (uintptr_t at = run.first, next = end; at < end; at = next) {
+    Place place{run.first, end, run.offset, run.device, run.inode};
+    if (maps >= 0 && find_place(maps, at, place) == ENOENT) return;
+    const bool covered = place.first <= at;
+    next = std::min(end, covered ? place.end : place.first);
+    const uint64_t offset = run.offset + (at - run.first);
+    const bool in_place = covered && place.inode == run.inode && place.device == run.device &&
+                          place.offset + (at - place.first) == offset;
+    if (!in_place) continue;
+    const std::size_t length = next - at;
+    const uintptr_t copy = map_private(length, PROT_READ | PROT_WRITE);
+    const bool filled = copy != 0 && read_file(run.fd, offset, copy, length);
+    const bool protectable = filled && ::mprotect(memory_at(copy), length, run.protection) == 0;
+    const long put = raw_syscall(SYS_mremap, copy, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, at);
+    if (protectable && static_cast<uintptr_t>(put) == at) continue;
+    constexpr char kText[] = "uroce: cannot copy registered memory into a child of fork(): out of memory\n";
+    give_up(kText, sizeof(kText) - 1);
   }
+}
+
+void ForkCopies::in_child() {
+  constexpr char kMaps[] = "/proc/self/maps";
+  const auto maps = static_cast<int>(
+      raw_syscall(SYS_openat, static_cast<uintptr_t>(AT_FDCWD), word_of(&kMaps[0]), O_RDONLY | O_CLOEXEC));
+  for (const Run& run : copied_) copy_here(run, maps);
+  if (maps >= 0) raw_syscall(SYS_close, static_cast<uintptr_t>(maps));
   if (child_done_[1] >= 0) (void)!::write(child_done_[1], "", 1);
   end();
 }

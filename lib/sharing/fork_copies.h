@@ -30,14 +30,17 @@ class ForkCopies {
     uintptr_t first = 0;
     std::size_t length = 0;
     int protection = 0;
-    int fd = -1;
+    int fd = -1;  ///< the pages' memfd
     uint64_t offset = 0;
+    dev_t device = 0;
+    ino_t inode = 0;
     uintptr_t base = 0;  ///< a copy of the bytes when they became private; 0: they are still shared
   };
 
   void choose(const Mapping& mapping, const PageArena& arena, const PageCounts& whole, bool leave_out);
   void make_private();
   void make_shared();
+  void copy_here(const Run& run, int maps) const;
   void wait_for_child();
   void end();
 

@@ -140,6 +140,14 @@ std::optional<std::vector<Mapping>> query_mappings(uintptr_t first, uintptr_t en
 
 }  // namespace
 
+int find_place(int maps, uintptr_t address, Place& place) {
+  ProcmapQuery query{.query_flags = kCoveringOrNext, .query_address = address};
+  const long done = raw_syscall(SYS_ioctl, static_cast<uintptr_t>(maps), kProcmapQuery, word_of(&query));
+  if (done < 0) return static_cast<int>(-done);
+  place = {query.first, query.end, query.offset, ::makedev(query.major, query.minor), query.inode};
+  return 0;
+}
+
 std::string Mapping::name() const {
   return fmt::format("{} at {:#x}-{:#x}", path.empty() ? "memory" : path.c_str(), first, end);
 }

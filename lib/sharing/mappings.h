@@ -33,6 +33,18 @@ Result<std::vector<Mapping>> read_mappings();
 /// kernels: as read_mappings()).
 Result<std::vector<Mapping>> read_mappings(uintptr_t first, uintptr_t end);
 
+/// Where a mapping maps a file from.
+struct Place {
+  uintptr_t first = 0, end = 0;
+  uint64_t offset = 0;
+  dev_t device = 0;
+  ino_t inode = 0;
+};
+/// The mapping that holds `address`, or the next one above it. `maps`: a descriptor of /proc/self/maps. It neither
+/// allocates nor sets errno. Returns ENOENT where there is none, and another errno value where the kernel cannot tell
+/// (before Linux 6.11).
+int find_place(int maps, uintptr_t address, Place& place);
+
 /// False for files with a path outside /dev, and for what stands in for memory there.
 bool may_be_device(const Mapping& mapping);
 /// Properties that proc_pid_maps(5) lacks. Slow where the mapping may be a device's or has no `page`: the kernel walks

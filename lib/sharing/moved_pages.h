@@ -59,7 +59,7 @@ class MovedPages {
   };
 
   Result<PageArena*> arena_for(std::size_t page, std::size_t length);
-  void close_unused_arenas();
+  void close_full_arenas();
   void note(uintptr_t first, Run run);
   void empty_park(uintptr_t first, Run& run);
   Runs::iterator from(uintptr_t first);

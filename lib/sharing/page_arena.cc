@@ -16,6 +16,7 @@
 namespace uroce::sharing {
 namespace {
 
+constexpr uint64_t kMostUnpunched = 256 * 1024;
 constexpr uint64_t kArenaBytes = uint64_t{1} << 44;  // sparse; far more than a process registers in its lifetime
 
 // ftruncate(2) beyond the limit would end the process with SIGXFSZ.
@@ -41,7 +42,9 @@ PageArena::PageArena(PageArena&& other) noexcept
       page_(other.page_),
       size_(other.size_),
       next_(other.next_),
-      used_(other.used_) {}
+      used_(other.used_),
+      punch_from_(other.punch_from_),
+      punch_to_(other.punch_to_) {}
 
 PageArena::~PageArena() {
   if (fd_ >= 0) ::close(fd_);
@@ -75,10 +78,27 @@ Result<uint64_t> PageArena::allocate(std::size_t length, uintptr_t address) {
   return offset;
 }
 
+uintptr_t PageArena::map(uint64_t offset, std::size_t length) const {
+  void* const at = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, fd_, static_cast<off_t>(offset));
+  return at == MAP_FAILED ? 0 : word_of(at);
+}
+
+// Small regions come and go one after the other: one call frees many of their pages.
 void PageArena::free(uint64_t first, uint64_t end) {
-  (void)::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first),
-                    static_cast<off_t>(end - first));
   used_ -= end - first;
+  if (first != punch_to_) {
+    punch();
+    punch_from_ = first;
+  }
+  punch_to_ = end;
+  if (punch_to_ - punch_from_ >= kMostUnpunched) punch();
+}
+
+void PageArena::punch() {
+  if (punch_from_ == punch_to_) return;
+  (void)::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(punch_from_),
+                    static_cast<off_t>(punch_to_ - punch_from_));
+  punch_from_ = punch_to_;
 }
 
 }  // namespace uroce::sharing

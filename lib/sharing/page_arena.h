@@ -33,19 +33,23 @@ class PageArena {
 
   /// Whether there is room for so many bytes more.
   bool has_room(std::size_t length) const { return length < size_ && next_ < size_ - length - kHugePage; }
-  /// Frees pages, which are mapped nowhere.
+  /// Frees pages, which are mapped nowhere; a few of them a little later.
   void free(uint64_t first, uint64_t end);
+  /// A mapping to read these pages by; 0 with errno. The caller unmaps it.
+  uintptr_t map(uint64_t offset, std::size_t length) const;
   /// Bytes that were allocated and not freed.
   uint64_t used() const { return used_; }
 
  private:
   PageArena(int fd, std::size_t page, uint64_t size);
+  void punch();
 
   int fd_ = -1;
   dev_t device_ = 0;
   ino_t inode_ = 0;
   std::size_t page_;
   uint64_t size_, next_ = 0, used_ = 0;
+  uint64_t punch_from_ = 0, punch_to_ = 0;  ///< pages that are free, but not given back to the kernel yet
 };
 
 }  // namespace uroce::sharing

@@ -151,6 +151,15 @@ int PageGuard::stop_stores(uintptr_t at, std::size_t length) const {
   return code;
 }
 
+bool PageGuard::is_watched(uintptr_t at, std::size_t length) const {
+  uffdio_writeprotect request{.range = {.start = at, .len = length}, .mode = UFFDIO_WRITEPROTECT_MODE_DONTWAKE};
+  int code = 0;
+  do {
+    code = call(fd_, UFFDIO_WRITEPROTECT, &request);
+  } while (code == EAGAIN);
+  return code == 0;
+}
+
 void PageGuard::wake(uintptr_t at, std::size_t length) const {
   uffdio_range request{.start = at, .len = length};
   call(fd_, UFFDIO_WAKE, &request);

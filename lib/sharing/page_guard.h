@@ -36,6 +36,8 @@ class PageGuard {
   int watch(uintptr_t at, std::size_t length, uint64_t what) const;
   int unwatch(uintptr_t at, std::size_t length) const;
   int stop_stores(uintptr_t at, std::size_t length) const;
+  /// Whether the pages that were watched for stores still are there and watched. Wakes nobody.
+  bool is_watched(uintptr_t at, std::size_t length) const;
   void wake(uintptr_t at, std::size_t length) const;
   /// Copies pages to where they are missing, and wakes the threads that wait for them.
   int put(uintptr_t at, uintptr_t from, std::size_t length, bool stop_stores) const;

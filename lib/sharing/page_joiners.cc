@@ -29,14 +29,14 @@ void for_words_of_block(uintptr_t block, uintptr_t first, uintptr_t end, const D
   for (uintptr_t word = std::max(block + 0x2c0, first); word < std::min(block + 0x300, end); word += 4) each(word);
 }
 
-// The blocks that start in [first, end), which may be unmapped: read it through a system call.
+// The blocks that start in [first, end), which may be unmapped: read it through system calls.
 template <class Do>
 void for_blocks_outside(uintptr_t first, uintptr_t end, const Do& each) {
-  alignas(8) unsigned char copy[kThreadBlockBytes];
-  static_assert(kThreadBlockBytes % kBlockAlignment == 0);
+  alignas(8) unsigned char copy[4096];
   const auto self = static_cast<uintptr_t>(raw_syscall(SYS_getpid));
   for (uintptr_t from = round_down(first, kBlockAlignment); from < end; from += sizeof(copy)) {
-    iovec local{copy, sizeof(copy)}, remote{memory_at(from), sizeof(copy)};
+    const std::size_t length = std::min(sizeof(copy), round_up(end, kBlockAlignment) - from);
+    iovec local{copy, length}, remote{memory_at(from), length};
     const long got = raw_syscall(SYS_process_vm_readv, self, word_of(&local), 1, word_of(&remote), 1, 0);
     for (long i = 0; i + static_cast<long>(kBlockAlignment) <= got; i += kBlockAlignment) {
       const uintptr_t at = from + static_cast<uintptr_t>(i);
@@ -58,11 +58,18 @@ void for_words_of_blocks(uintptr_t first, uintptr_t end, bool below, const Do& e
 
 }  // namespace
 
+// A little memory is read through system calls, because the program may unmap it meanwhile. More would take too long.
 uintptr_t find_thread_block(uintptr_t from, uintptr_t end) {
-  for (uintptr_t at = round_up(from, kBlockAlignment); at < end; at += kBlockAlignment) {
-    if (is_block(static_cast<const uint64_t*>(memory_at(at)), at)) return at;
+  constexpr std::size_t kLittle = std::size_t{1} << 20;
+  if (end - from > kLittle) {
+    for (uintptr_t at = round_up(from, kBlockAlignment); at < end; at += kBlockAlignment) {
+      if (is_block(static_cast<const uint64_t*>(memory_at(at)), at)) return at;
+    }
+    return end;
   }
-  return end;
+  uintptr_t found = end;
+  for_blocks_outside(round_up(from, kBlockAlignment), end, [&](uintptr_t block) { found = std::min(found, block); });
+  return found;
 }
 
 // The rseq area is in the block, or at some distance below it (glibc 2.41).

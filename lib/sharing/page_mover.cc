@@ -45,6 +45,12 @@ int open_pagemap(std::span<const Replacement> runs) {
   return std::ranges::any_of(runs, worth) ? ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -1;
 }
 
+/// A descriptor of /proc/self/maps, where it is of use; else -1.
+int open_maps(std::span<const Replacement> runs) {
+  const auto has_file = [](const Replacement& run) { return run.file >= 0; };
+  return std::ranges::any_of(runs, has_file) ? ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC) : -1;
+}
+
 std::unexpected<Error> cannot_start(int code) {
   return fail(code, fmt::format("cannot start a thread to move pages: errno {}", code));
 }
@@ -89,7 +95,7 @@ PageMover::PageMover(const PageGuard& guard, std::span<const Replacement> runs, 
 
 PageMover::~PageMover() {
   if (work_ != nullptr) {
-    for (const int fd : {work_->stop_fd, work_->pipe_in, work_->pipe_out, work_->pagemap}) {
+    for (const int fd : {work_->stop_fd, work_->pipe_in, work_->pipe_out, work_->maps, work_->pagemap}) {
       if (fd >= 0) ::close(fd);
     }
     work_->~PageWork();
@@ -139,6 +145,7 @@ void PageMover::end_monitor() {
 
 Result<Moved> PageMover::run() {
   if (work_ == nullptr) return fail(ENOMEM, "no memory for the threads that move pages");
+  work_->maps = open_maps(work_->runs);
   work_->pagemap = open_pagemap(work_->runs);
   if (work_->kind == PageKind::private_file) {
     if (auto monitor = start_monitor(); !monitor) return std::unexpected(std::move(monitor.error()));
@@ -165,10 +172,13 @@ bool may_go_alone(const Replacement& run, PageKind kind) {
 
 Moved replace_alone(const PageGuard& guard, const Replacement run, PageKind kind, std::size_t page) {
   const std::span<const Replacement> runs(&run, 1);
-  PageWork work{.guard = guard, .kind = kind, .page = page, .runs = runs, .pagemap = open_pagemap(runs)};
+  PageWork work{
+      .guard = guard, .kind = kind, .page = page, .runs = runs, .maps = open_maps(runs), .pagemap = open_pagemap(runs)};
   work.chunk = chunk_of(guard, page);
   replace_runs(work);
-  if (work.pagemap >= 0) ::close(work.pagemap);
+  for (const int fd : {work.maps, work.pagemap}) {
+    if (fd >= 0) ::close(fd);
+  }
   return work.moved;
 }
 

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <sys/types.h>
+
 namespace uroce::sharing {
 
 /// A run of pages within one mapping, and the mapping that replaces it.
@@ -20,8 +22,17 @@ struct Replacement {
   bool zero_where_missing = false;
   /// `staging` is fresh memory of a file, equal to `at` modulo 2 MiB: it may have huge pages.
   bool fresh_file = false;
-  /// `staging` has no pages yet and reads as zeros: pages of zeros need no copy.
+  /// `protectable` only: another mapping of the same pages, to copy from, or the file that has them. The program may
+  /// unmap its own mapping meanwhile. 0 and -1: there is none.
+  uintptr_t view = 0;
+  int file = -1;
+  uint64_t offset = 0;  ///< of the run in `file`
+  dev_t device = 0;     ///< of `file`
+  ino_t inode = 0;
+  /// `staging` has no pages yet and reads as zeros, and `view` is set: pages of zeros need no copy.
   bool skip_zeros = false;
+  /// `staging` has all its pages.
+  bool has_pages = false;
   /// `anonymous` only: reserved addresses, as long as the run. The mapping that is replaced goes there, with its pages.
   uintptr_t park = 0;
 };

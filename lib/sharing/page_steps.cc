@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 
 #include "sharing/fresh_pages.h"
+#include "sharing/mappings.h"
 #include "sharing/page_joiners.h"
 #include "sharing/page_presence.h"
 #include "sharing/page_syscall.h"
@@ -18,6 +19,8 @@
 
 namespace uroce::sharing {
 namespace {
+
+constexpr const char* kPutting = "putting the new pages in place";
 
 int remap(uintptr_t from, std::size_t length, uintptr_t how, uintptr_t to) {
   const long result = raw_syscall(SYS_mremap, from, length, length, MREMAP_MAYMOVE | MREMAP_FIXED | how, to);
@@ -58,20 +61,32 @@ int for_pages_with_bytes(uintptr_t at, uintptr_t end, const Each& each) {
   return 0;
 }
 
+/// Copies bytes of the run from where they are now.
+void read_bytes(const Replacement& run, uintptr_t to, uintptr_t from, std::size_t offset, std::size_t length) {
+  if (run.file < 0) return raw_copy(to, from, length);
+  for (std::size_t done = 0; done < length;) {
+    const long got = raw_syscall(SYS_pread64, static_cast<uintptr_t>(run.file), to + done, length - done,
+                                 run.offset + offset + done);
+    if (got <= 0) return;  // a memfd has every byte
+    done += static_cast<std::size_t>(got);
+  }
+}
+
 /// `from`: where the bytes of the run are now that begin at its byte `offset`.
 __attribute__((no_sanitize("address", "thread"))) void copy_bytes(const Replacement& run, uintptr_t from,
                                                                   std::size_t offset, std::size_t length) {
   const uintptr_t staging = run.staging + offset, base = run.base + offset;
   if (run.skip_zeros) {
-    for_pages_with_bytes(from, from + length, [&](uintptr_t first, uintptr_t end) {
-      raw_copy(staging + (first - from), first, end - first);
+    const uintptr_t view = run.view + offset;
+    for_pages_with_bytes(view, view + length, [&](uintptr_t first, uintptr_t end) {
+      raw_copy(staging + (first - view), first, end - first);
       return 0;
     });
     return;
   }
-  if (run.base == 0) return raw_copy(staging, from, length);
+  if (run.base == 0) return read_bytes(run, staging, from, offset, length);
   if (run.keep_base) {  // copy from the base: other processes may store into the pages between two reads
-    raw_copy(base, from, length);
+    read_bytes(run, base, from, offset, length);
     return raw_copy(staging, base, length);
   }
   for (std::size_t i = 0; i < length; ++i) {
@@ -109,13 +124,14 @@ int prepare_chunk(const PageWork& work, const Replacement& run, uintptr_t at, st
                   std::optional<ThreadStop>& stopped) {
   const PresentPages present(run.zero_where_missing ? work.pagemap : -1, at, length);
   for (const auto& [first, end] : present) {
-    const bool read = present.swapped() || (work.kind == PageKind::protectable && !run.zero_where_missing);
+    const bool read = present.swapped() || (work.kind == PageKind::protectable && run.fresh_file);
     if (read) UROCE_STEP("reading the pages", populate(first, end - first, Populate::read));
   }
   if (run.skip_zeros) {
-    const uintptr_t staging = run.staging + (at - run.at);
-    UROCE_STEP("allocating private pages", for_pages_with_bytes(at, at + length, [&](uintptr_t first, uintptr_t end) {
-                 return populate(staging + (first - at), end - first, Populate::write);
+    const uintptr_t staging = run.staging + (at - run.at), view = run.view + (at - run.at);
+    UROCE_STEP("allocating private pages",
+               for_pages_with_bytes(view, view + length, [&](uintptr_t first, uintptr_t end) {
+                 return populate(staging + (first - view), end - first, Populate::write);
                }));
   }
   if (has_thread_block(present, at, length)) {
@@ -132,17 +148,32 @@ int prepare_chunk(const PageWork& work, const Replacement& run, uintptr_t at, st
 /// Threads that access the chunk wait while its bytes are copied from the park.
 int replace_anonymous_chunk(const PageWork& work, const Replacement& run, std::size_t length, Moved& moved) {
   const uintptr_t at = run.at + moved.bytes, staging = run.staging + moved.bytes, park = run.park + moved.bytes;
-  UROCE_STEP("watching the pages", work.guard.watch(at, length, PageGuard::kMissing));
+  UROCE_STEP("watching the pages", work.guard.watch(at, length, PageGuard::kMissing | PageGuard::kStores));
   UROCE_STEP("putting the pages aside", put_aside(at, park, length));
   for (const auto& [first, end] : PresentPages(run.zero_where_missing ? work.pagemap : -1, park, length)) {
     copy_bytes(run, first, first - run.park, end - first);
   }
-  moved.step = "mremap";
+  moved.step = kPutting;
   moved.error = protect(staging, length, run.protection);
-  if (moved.error == 0) moved.error = put_in_place(staging, at, length);
-  if (moved.error != 0) (void)put_in_place(park, at, length);
+  // Nobody's memory is to be replaced, and nothing is to be where the program has nothing.
+  if (work.guard.is_watched(at, length)) {
+    if (moved.error == 0) moved.error = put_in_place(staging, at, length);
+    if (moved.error != 0) (void)put_in_place(park, at, length);
+  } else {
+    moved.error = EFAULT;
+  }
   work.guard.wake(at, length);
   return moved.error;
+}
+
+/// Whether the run's file still is mapped there; true where the kernel cannot tell.
+bool is_in_place(const PageWork& work, const Replacement& run, uintptr_t at, std::size_t length) {
+  if (run.file < 0) return true;
+  Place place;
+  const int code = find_place(work.maps, at, place);
+  if (code != 0) return code != ENOENT;
+  return place.first <= at && at + length <= place.end && place.inode == run.inode && place.device == run.device &&
+         place.offset + (at - place.first) == run.offset + (at - run.at);
 }
 
 /// Threads that store into the chunk wait while it is copied.
@@ -150,11 +181,13 @@ int replace_protectable_chunk(const PageWork& work, const Replacement& run, std:
   const uintptr_t at = run.at + moved.bytes, staging = run.staging + moved.bytes;
   UROCE_STEP("watching the pages", work.guard.watch(at, length, PageGuard::kStores));
   UROCE_STEP("write-protecting the pages", work.guard.stop_stores(at, length));
+  if (!is_in_place(work, run, at, length)) UROCE_STEP(kPutting, EFAULT);
   for (const auto& [first, end] : PresentPages(run.zero_where_missing ? work.pagemap : -1, at, length)) {
     copy_bytes(run, first, first - run.at, end - first);
   }
   UROCE_STEP("mprotect", protect(staging, length, run.protection));
-  UROCE_STEP("mremap", put_in_place(staging, at, length));
+  UROCE_STEP(kPutting, work.guard.stop_stores(at, length));  // fails where the program has unmapped the pages
+  UROCE_STEP(kPutting, put_in_place(staging, at, length));
   work.guard.wake(at, length);
   return 0;
 }
@@ -165,7 +198,7 @@ int replace_unguarded_chunk(const Replacement& run, std::size_t length, Moved& m
   UROCE_STEP("populating the pages", populate(at, length, Populate::read));
   copy_bytes(run, at, moved.bytes, length);
   UROCE_STEP("mprotect", protect(staging, length, run.protection));
-  UROCE_STEP("mremap", put_in_place(staging, at, length));
+  UROCE_STEP(kPutting, put_in_place(staging, at, length));
   return 0;
 }
 
@@ -193,7 +226,7 @@ int replace_chunks(const PageWork& work, const Replacement& run, Moved& moved) {
         work.guard.unwatch(at, next);
       }
       UROCE_STEP("allocating shared pages",
-                 run.skip_zeros ? fresh.skip(staging + next) : fresh.allocate(staging + next));
+                 run.skip_zeros || run.has_pages ? fresh.skip(staging + next) : fresh.allocate(staging + next));
     }
     const std::size_t length = next_chunk(work, run, fresh, moved.bytes);
     // Where a part of a huge page has moved, the kernel has unmapped the rest.

@@ -19,6 +19,7 @@ struct PageWork {
   std::span<const Replacement> runs;
   int stop_fd = -1;                 ///< private_file only: readable when the monitor must end
   int pipe_out = -1, pipe_in = -1;  ///< private_file only
+  int maps = -1;                    ///< /proc/self/maps, where a run has a `file`
   int pagemap = -1;                 ///< /proc/self/pagemap, where a run is `zero_where_missing`
   uintptr_t buffer = 0;             ///< private_file only, as long as a chunk
   std::size_t chunk = 0;            ///< bytes guarded at a time; a huge page, where the new pages are huge

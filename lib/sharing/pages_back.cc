@@ -101,8 +101,18 @@ void MovedPages::put_back(Runs::iterator at, int protection) {
   Addresses fresh(run.park == 0 ? map_private(length, kReadWrite) : 0, length);
   const uintptr_t staging = run.park != 0 ? run.park : fresh.at();
   if (staging == 0) return;
-  const Replacement work{
-      .at = first, .length = length, .staging = staging, .protection = protection, .skip_zeros = !run.park_has_pages};
+  const Addresses view(run.park_has_pages ? 0 : run.arena->map(run.offset, length), length);
+  const Replacement work{.at = first,
+                         .length = length,
+                         .staging = staging,
+                         .protection = protection,
+                         .view = view.at(),
+                         .file = run.arena->fd(),
+                         .offset = run.offset,
+                         .device = run.arena->device(),
+                         .inode = run.arena->inode(),
+                         .skip_zeros = view.at() != 0,
+                         .has_pages = run.park_has_pages};
   const auto moved = replace_pages({&work, 1}, PageKind::protectable, page_size());
   const std::size_t done = !moved ? 0 : moved->runs == 1 ? length : moved->bytes;
   if (done == 0) return;
@@ -142,7 +152,7 @@ void MovedPages::give_back(const std::vector<Mapping>& mappings, uintptr_t first
     if (at->second.arena->page() == page_size()) put_back(at, mapping->protection);
     at = next;
   }
-  close_unused_arenas();
+  close_full_arenas();
 }
 
 /// Pages of [first, end) in the arena that the program has put elsewhere, in `mapping`.
@@ -172,11 +182,12 @@ void MovedPages::sweep(const std::vector<Mapping>& mappings, const PageCounts& h
     }
     if (free_from < stray.end) stray.arena->free(free_from, stray.end);
   }
-  close_unused_arenas();
+  close_full_arenas();
 }
 
-void MovedPages::close_unused_arenas() {
-  arenas_.remove_if([](const PageArena& arena) { return arena.used() == 0; });
+// One that has room is kept for the next registration.
+void MovedPages::close_full_arenas() {
+  arenas_.remove_if([](const PageArena& arena) { return arena.used() == 0 && !arena.has_room(kHugePage); });
 }
 
 void MovedPages::forget_all() {

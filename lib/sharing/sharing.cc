@@ -180,8 +180,10 @@ void Sharing::Impl::release(uintptr_t first, uintptr_t end) {
 }
 
 void Sharing::Impl::give_back(uintptr_t first, uintptr_t end) {
-  if (moved.within(first, end).empty()) return;
-  if (const auto mappings = read_mappings(first, end)) moved.give_back(*mappings, first, end);
+  constexpr int kTries = 3;  // other threads may map memory anew meanwhile
+  for (int i = 0; i < kTries && !moved.within(first, end).empty(); ++i) {
+    if (const auto mappings = read_mappings(first, end)) moved.give_back(*mappings, first, end);
+  }
 }
 
 // Pages that the program has unmapped or put elsewhere are found among all its mappings. Where there are many, look
