@@ -4,8 +4,8 @@
 //   busy SECONDS SEED NAME...
 //
 // Names: `store` has threads store into the pages, `fork` makes children, `remap` unmaps, moves, maps anew and protects
-// pages that the same thread has registered, `race` does so while other threads register them, and `fault` touches
-// pages for the first time while they are registered.
+// pages that the same thread has registered, `race` does so while other threads register them, which may cost the bytes
+// of these pages and nothing else, and `fault` touches pages for the first time while they are registered.
 #include <functional>
 #include <string_view>
 #include <thread>
