@@ -15,6 +15,7 @@ import sys
 # The folders that the files of a folder may include besides their own and <uroce/...>. Only edges that are used stand here.
 ALLOWED = {
     "base": (),
+    "cgroup": (),
     "ending": ("base",),
     "hugepages": (),
     "netlink": (),
@@ -28,7 +29,7 @@ ALLOWED = {
     "cm": ("base", "control", "message", "net", "queues", "transport"),
     "message": ("base",),
     "metrics": ("message",),
-    "service": ("base", "cm", "control", "message", "net", "queues", "transport"),
+    "service": ("base", "cgroup", "cm", "control", "message", "net", "queues", "transport"),
     "sharing": ("base",),
     "client": ("base", "cm", "control", "message", "queues", "sharing"),
     "ping": (),
@@ -70,6 +71,7 @@ ALLOWED = {
     "apps/uroced": (
         "apps/arguments",
         "base",
+        "cgroup",
         "cm",
         "hugepages",
         "message",

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <sched.h>
 
+#include <algorithm>
+
+#include "cgroup/cgroup.h"
 #include "hugepages/huge_pages.h"
 #include "pmd_glue/eal_args.h"
 
@@ -32,7 +35,7 @@ void add_defaults(EalChoice& choice, const Machine& machine) {
       machine.free_huge_bytes < kSmallMemory) {
     args.insert(args.end(), {"--no-huge", "-m", "256"});
     choice.notes.push_back(
-        fmt::format("{} MiB of 2 MiB hugepages are free, but {} are needed; running on 256 MiB of 4 KiB pages",
+        fmt::format("{} MiB of 2 MiB hugepages are free here, but {} are needed; running on 256 MiB of 4 KiB pages",
                     machine.free_huge_bytes >> 20, kSmallMemory >> 20));
   }
 }
@@ -50,6 +53,7 @@ Machine read_machine() {
   for (const hugepages::HugePages& pages : hugepages::read()) {
     if (pages.page_bytes == kHugePage) machine.free_huge_bytes = pages.free * pages.page_bytes;
   }
+  machine.free_huge_bytes = std::min(machine.free_huge_bytes, cgroup::Groups().huge_pages(kHugePage).left);
   return machine;
 }
 

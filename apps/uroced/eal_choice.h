@@ -12,7 +12,7 @@ namespace uroce::daemon {
 /// CPUs and memory that this process may use.
 struct Machine {
   std::vector<unsigned> cpus{};  ///< CPUs that it may run on, ascending
-  uint64_t free_huge_bytes = 0;  ///< in 2 MiB pages
+  uint64_t free_huge_bytes = 0;  ///< in 2 MiB pages, as far as its control group allows them
 };
 Machine read_machine();
 

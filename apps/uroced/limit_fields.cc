@@ -39,8 +39,8 @@ constexpr std::array<LimitText, service::kResources> kLimitTexts{{
     {service::Resource::mapping,
      "Pieces of registered memory. The kernel limits those of a process (vm.max_map_count).", "12287"},
     {service::Resource::queue_bytes,
-     "Memory of all queues together. The daemon pays for it. Automatic is a sixteenth of the machine's memory for an "
-     "ordinary user, a quarter for root.",
+     "Memory of all queues together. The daemon pays for it. Automatic is a sixteenth of the machine's memory, or a "
+     "quarter of what the daemon's control group allows, for an ordinary user; four times that for root.",
      "\"4GiB\""},
     {service::Resource::registered_bytes,
      "Registered memory. Automatic is a quarter of the machine's memory for an ordinary user, or as much as its "

@@ -22,12 +22,25 @@ constexpr std::size_t kMaxChunk = std::size_t{64} << 20;
 
 std::size_t round_up(std::size_t bytes, std::size_t grain) { return (bytes + grain - 1) / grain * grain; }
 
+/// Whether all pages of [data, data + bytes) are there. MAP_POPULATE does not say so: where a limit of the control
+/// group (hugetlb.2MB.max) refuses huge pages, an access would raise SIGBUS.
+bool is_present(std::byte* data, std::size_t bytes) {
+  static const auto kPage = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> there(bytes / kPage);
+  return mincore(data, bytes, there.data()) == 0 &&
+         std::ranges::all_of(there, [](unsigned char page) { return (page & 1) != 0; });
+}
+
 /// A new memfd of `bytes`, mapped. Huge pages are all present, and cannot be missing later; ordinary ones are absent.
 std::optional<std::pair<message::Fd, std::byte*>> make_memory(std::size_t bytes, unsigned flags) {
   message::Fd fd(memfd_create("uroce-queues", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags));
   if (!fd || ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return std::nullopt;
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (flags != 0 ? MAP_POPULATE : 0), fd.get(), 0);
   if (data == MAP_FAILED) return std::nullopt;
+  if (flags != 0 && !is_present(static_cast<std::byte*>(data), bytes)) {
+    munmap(data, bytes);
+    return std::nullopt;
+  }
   // The client gets the descriptor, and must not shrink memory that engines read.
   if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
     munmap(data, bytes);
@@ -84,11 +97,10 @@ Result<std::unique_ptr<control::QueueMemory>> Arena::allocate(std::size_t bytes)
       const auto fits = std::ranges::find_if(chunk.free, [bytes](const auto& hole) { return hole.second >= bytes; });
       if (fits == chunk.free.end()) continue;
       const auto [offset, size] = *fits;
-      if (chunk.sparse && !make_present(chunk.data + offset, bytes)) return std::unexpected(no_memory(bytes));
+      if (auto cleared = clear(chunk, offset, bytes); !cleared) return std::unexpected(cleared.error());
       chunk.free.erase(fits);
       if (size > bytes) chunk.free.emplace(offset + bytes, size - bytes);
       used_ += bytes;
-      std::memset(chunk.data + offset, 0, bytes);
       return std::make_unique<ArenaMemory>(shared_from_this(), static_cast<uint32_t>(index), offset,
                                            chunk.data + offset, bytes, std::move(*charge));
     }
@@ -97,14 +109,23 @@ Result<std::unique_ptr<control::QueueMemory>> Arena::allocate(std::size_t bytes)
   return std::unexpected(no_memory(bytes));
 }
 
+Result<void> Arena::clear(const Chunk& chunk, uint64_t offset, std::size_t bytes) const {
+  const auto room = chunk.sparse && space_ ? space_(bytes) : Result<MemoryRoom::Hold>();
+  if (!room) return std::unexpected(room.error());
+  if (chunk.sparse && !make_present(chunk.data + offset, bytes)) return std::unexpected(no_memory(bytes));
+  std::memset(chunk.data + offset, 0, bytes);
+  return {};
+}
+
 // Each piece is twice as large as the last, so that a client with many objects has few mappings.
 Result<void> Arena::add_chunk(std::size_t bytes) {
   const std::size_t usual = chunks_.empty() ? kHugePage : std::min<std::size_t>(2 * chunks_.back().bytes, kMaxChunk);
   const std::size_t size = round_up(std::max(bytes, usual), kHugePage);
   auto mapping = take_mappings(1);
   if (!mapping) return std::unexpected(mapping.error());
-  const bool first = chunks_.empty() && size == kHugePage;
-  auto memory = first ? std::nullopt : make_memory(size, MFD_HUGETLB | MFD_HUGE_2MB);
+  // All huge pages of a piece are taken at once. Where they count as memory, clients would take more than they ask for.
+  const bool ordinary = (chunks_.empty() && size == kHugePage) || huge_pages_are_memory();
+  auto memory = ordinary ? std::nullopt : make_memory(size, MFD_HUGETLB | MFD_HUGE_2MB);
   const bool sparse = !memory;
   if (sparse) memory = make_memory(size, 0);
   if (!memory) {

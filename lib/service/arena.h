@@ -19,6 +19,7 @@
 #include "message/connection.h"
 #include "service/fault_watch.h"
 #include "service/machine_budget.h"
+#include "service/memory_room.h"
 #include "service/user.h"
 
 namespace uroce::service {
@@ -46,7 +47,9 @@ class Arena final : public control::QueueAllocator, public std::enable_shared_fr
  public:
   /// Charges bytes of queues to a user. Errors: those of allocate().
   using Payer = std::function<Result<Charge>(uint64_t bytes)>;
-  explicit Arena(Payer payer) : payer_(std::move(payer)) {}
+  /// Asks for memory of the daemon's control group, for as long as it becomes present. Errors: ENOMEM.
+  using Space = std::function<Result<MemoryRoom::Hold>(uint64_t bytes)>;
+  explicit Arena(Payer payer, Space space = {}) : payer_(std::move(payer)), space_(std::move(space)) {}
 
   /// Errors: ENOMEM naming the limit.
   Result<std::unique_ptr<control::QueueMemory>> allocate(std::size_t bytes) override;
@@ -82,7 +85,11 @@ class Arena final : public control::QueueAllocator, public std::enable_shared_fr
   Result<void> add_chunk(std::size_t bytes);
   void give_back(uint32_t chunk, uint64_t offset, std::size_t bytes);
 
+  /// The bytes become present, and zeros.
+  Result<void> clear(const Chunk& chunk, uint64_t offset, std::size_t bytes) const;
+
   const Payer payer_;
+  const Space space_;
   mutable std::mutex mutex_;
   std::vector<Chunk> chunks_;
   std::size_t sent_ = 0;  // chunks that take_new_chunks() has returned

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "service/machine_budget.h"
+#include "service/memory_room.h"
 
 namespace uroce::service {
 namespace {
@@ -13,18 +13,18 @@ namespace {
 /// The port numbers of a port space.
 constexpr uint64_t kCmIds = 65536;
 
-uint64_t memory_of_machine() {
-  const long pages = sysconf(_SC_PHYS_PAGES);
-  const long size = sysconf(_SC_PAGESIZE);
-  return pages > 0 && size > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(size) : uint64_t{1} << 30;
-}
-
 uint64_t descriptors_of_process() {
   rlimit limit{};
   return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 1024;
 }
 
 }  // namespace
+
+// The machine has other programs, too.
+void Capacity::set_memory(uint64_t bytes) {
+  memory = bytes;
+  shared[Resource::queue_bytes] = whole[Resource::queue_bytes] = std::min(bytes, whole[Resource::registered_bytes] / 4);
+}
 
 Capacity capacity_of(const std::vector<std::shared_ptr<control::Device>>& devices, uint32_t max_clients) {
   Capacity out;
@@ -34,9 +34,9 @@ Capacity capacity_of(const std::vector<std::shared_ptr<control::Device>>& device
   all[Resource::cm_id] = kCmIds;
   all[Resource::descriptor] = descriptors_of_process();
   all[Resource::mapping] = most_mappings();
-  all[Resource::queue_bytes] = memory_of_machine() / 4;
-  all[Resource::registered_bytes] = memory_of_machine();
+  all[Resource::registered_bytes] = memory_room().machine();
   out.whole = all;
+  out.set_memory(memory_room().memory());
   constexpr std::pair<Resource, uint32_t DeviceInfo::*> kOfDevices[] = {
       {Resource::qp, &DeviceInfo::max_qp},   {Resource::cq, &DeviceInfo::max_cq},
       {Resource::srq, &DeviceInfo::max_srq}, {Resource::mr, &DeviceInfo::max_mr},

@@ -16,6 +16,10 @@ struct Capacity {
   PerResource<uint64_t> shared;
   /// The sum over all devices, which is the limit of privileged users.
   PerResource<uint64_t> whole;
+  uint64_t memory = UINT64_MAX;  ///< bytes that the daemon may use
+
+  /// Its control groups allow the daemon so much memory.
+  void set_memory(uint64_t bytes);
 };
 
 /// `max_clients`: connections of all users.

@@ -18,6 +18,7 @@ constexpr uint64_t kDescriptorsOfDevice = 8;
 
 void Program::release() {
   capture.reset();
+  capture_room = {};
   connections.reset();
   cm_channels.clear();
 }

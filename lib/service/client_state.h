@@ -73,6 +73,7 @@ struct Program {
   std::unique_ptr<cm::ManagerUser> connections{};  ///< opened with the first call
   std::map<uint32_t, Charge> cm_channels{};
   std::unique_ptr<Capture> capture{};
+  MemoryRoom::Hold capture_room{};
 };
 
 /// A device that a program has opened, and the objects there. The first one exists from the beginning, without a

@@ -78,9 +78,11 @@ Result<Reply> open_device(ClientState& client, const message::OpenDevice& reques
                 fmt::format("the daemon has no device '{}'; `uroce devices` lists them", request.name.substr(0, 64)));
   }
   control::Device& device = **found;
-  auto arena = std::make_shared<Arena>([user = client.user, peer = client.peer](uint64_t bytes) {
-    return user->charge(Resource::queue_bytes, bytes, peer);
-  });
+  auto arena = std::make_shared<Arena>(
+      [user = client.user, peer = client.peer](uint64_t bytes) {
+        return user->charge(Resource::queue_bytes, bytes, peer);
+      },
+      [user = client.user, peer = client.peer](uint64_t bytes) { return user->take_memory(bytes, peer); });
   auto session = control::DeviceSession::open(*found, arena, client.user->owner());
   if (!session) return std::unexpected(session.error());
   int ends[2];

@@ -3,9 +3,9 @@
 #include <cerrno>
 #include <fstream>
 
-#include <unistd.h>
-
 #include <fmt/format.h>
+
+#include "service/memory_room.h"
 
 namespace uroce::service {
 namespace {
@@ -55,14 +55,13 @@ Result<Share> take_mappings(uint64_t count) {
 }
 
 Result<Share> take_holes(uint64_t bytes) {
-  static const uint64_t kMost =
-      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) / kSharesOfMemory;
-  if (!add_within(holes_taken, bytes, kMost)) {
+  const uint64_t most = memory_room().memory() / kSharesOfMemory;
+  if (!add_within(holes_taken, bytes, most)) {
     return fail(
         ENOMEM,
         fmt::format("cannot register memory with holes of {} bytes: all clients together have {} of at most {}; "
                     "fill the memory before (MADV_POPULATE_WRITE)",
-                    bytes, holes_taken.load(std::memory_order_relaxed), kMost));
+                    bytes, holes_taken.load(std::memory_order_relaxed), most));
   }
   return Share(holes_taken, bytes);
 }

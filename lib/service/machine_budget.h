@@ -42,7 +42,7 @@ uint64_t most_mappings();
 Result<Share> take_mappings(uint64_t count);
 
 /// `bytes` of holes: parts of registered files without pages. The first access gives them pages at the daemon's
-/// expense. All clients together may have an eighth of the machine's memory. Errors: ENOMEM. Any thread.
+/// expense. All clients together may have an eighth of the memory that the daemon may use. Errors: ENOMEM. Any thread.
 Result<Share> take_holes(uint64_t bytes);
 
 }  // namespace uroce::service

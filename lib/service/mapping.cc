@@ -171,6 +171,9 @@ Result<void> MappingBuilder::map(const message::Segment& segment, int fd, const 
   auto share = take_holes(holes);
   if (!share) return std::unexpected(share.error());
   mapping_->holes_.join(std::move(*share));
+  auto room = memory_room().take(holes, !plan_.rules.guard);
+  if (!room) return std::unexpected(room.error());
+  mapping_->room_of_holes_.join(std::move(*room));
   return {};
 }
 

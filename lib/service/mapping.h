@@ -14,6 +14,7 @@
 #include "service/fault_watch.h"
 #include "service/machine_budget.h"
 #include "service/memory_file.h"
+#include "service/memory_room.h"
 
 namespace uroce::service {
 
@@ -62,6 +63,7 @@ class Mapping {
   uint64_t largest_page_ = 0;
   Share mappings_;
   Share holes_;
+  MemoryRoom::Hold room_of_holes_;
   bool punchable_ = false;
   std::optional<FaultWatch> watch_;
 };

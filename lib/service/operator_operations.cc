@@ -9,6 +9,7 @@
 #include "control/qp.h"
 #include "control/qp_rows.h"
 #include "control/region.h"
+#include "message/capture_ring.h"
 #include "service/guess_watch.h"
 
 namespace uroce::service {
@@ -92,6 +93,10 @@ Result<Reply> start_capture(ClientState& client, const message::OpenDevice& requ
     capture = client.server.ports().capture(request.name);
   }
   if (!capture) return std::unexpected(capture.error());
+  // Engines fill the rings as frames come.
+  auto room = client.user->take_memory((*capture)->rings() * message::kCaptureStride, client.peer);
+  if (!room) return std::unexpected(room.error());
+  client.program.capture_room = std::move(*room);
   client.program.capture = std::move(*capture);
   auto out = reply(
       message::CaptureReply{.rings = client.program.capture->rings(), .epoch_ns = client.program.capture->epoch_ns()});

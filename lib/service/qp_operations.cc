@@ -1,10 +1,12 @@
 #include "service/qp_operations.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/qkey.h"
 #include "base/wr_opcodes.h"
 #include "control/cq.h"
+#include "control/device_limits.h"
 #include "control/flow.h"
 #include "control/qp.h"
 #include "control/srq.h"
@@ -12,6 +14,9 @@
 
 namespace uroce::service {
 namespace {
+
+/// An engine has so much for each work request that may be posted, beside the queue.
+constexpr uint64_t kEngineBytesOfRequest = 128;
 
 /// Refuses values that the message carries and the enumeration does not have. Programs leave what `mask` does not name
 /// as it is: ibv_xsrq_pingpong does not initialise it.
@@ -74,6 +79,9 @@ Result<Reply> create_qp(ClientState& client, const message::CreateQp& request) {
                     .engine = request.engine,
                     .retransmission = request.retransmission,
                     .congestion_control = request.congestion_control};
+  const uint64_t requests = std::min(request.cap.max_send_wr, control::kMaxQpWr);
+  const auto room = client.user->take_memory(requests * kEngineBytesOfRequest, client.peer);
+  if (!room) return std::unexpected(room.error());
   auto qp = client.session->create_qp(std::move(*pd), std::move(*send_cq), std::move(*recv_cq), init, std::move(srq));
   if (!qp) return std::unexpected(qp.error());
   if (auto changed = apply_steps(client, **qp, request.steps); !changed) return std::unexpected(changed.error());

@@ -23,11 +23,13 @@
 #include "service/listener.h"
 #include "service/listing.h"
 #include "service/log_limit.h"
+#include "service/memory_room.h"
 
 namespace uroce::service {
 namespace {
 
 constexpr int kHousekeepingMs = 200;
+constexpr std::chrono::seconds kMemoryLook{1};
 /// Connections beyond a limit that get an error in reply; more are closed at once.
 constexpr std::size_t kRefusedWithReply = 16;
 
@@ -51,7 +53,10 @@ struct Server::Impl final : ServerView {
   uint64_t breaks = 0;
   std::mutex log_mutex;  // guards log_limit
   LogLimit log_limit;
-  GuessWatch guess_watch;  // the server's thread only
+  // The server's thread only:
+  GuessWatch guess_watch;
+  uint64_t memory = memory_room().machine();  // that the daemon may use
+  std::chrono::steady_clock::time_point next_look{};
 
   const std::vector<std::shared_ptr<control::Device>>& devices() const override { return all_devices; }
   const PortAccess& ports() const override { return port_access; }
@@ -99,6 +104,7 @@ struct Server::Impl final : ServerView {
   Result<void> too_many() const;
   void reap();
   void settle_waits() const;
+  void look_at_memory();
 };
 
 void Server::Impl::run() {
@@ -111,6 +117,7 @@ void Server::Impl::run() {
     if ((waiting[0].revents & POLLIN) != 0 && !stopping.load(std::memory_order_acquire)) accept_one();
     reap();
     log_what_was_left_out();
+    look_at_memory();
     if (const auto line = guess_watch.look(all_devices, connection_manager, std::chrono::steady_clock::now())) {
       log(Severity::warning, *line);
     }
@@ -120,6 +127,18 @@ void Server::Impl::run() {
       for (const auto& client : all()) client->retire_broken();
     }
   }
+}
+
+// Somebody may have written another limit, or moved the process to another group.
+void Server::Impl::look_at_memory() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_look) return;
+  next_look = now + kMemoryLook;
+  const uint64_t allowed = memory_room().memory();
+  if (allowed == memory) return;
+  if (const auto line = memory_room().about(); !line.empty()) log(Severity::info, line);
+  memory = allowed;
+  users->set_memory(allowed);
 }
 
 void Server::Impl::log_what_was_left_out() {
@@ -233,7 +252,8 @@ Result<std::unique_ptr<Server>> Server::start(ServerConfig config,
   impl->listener = std::move(*listener);
   impl->users = std::make_unique<Users>(
       capacity_of(impl->all_devices, impl->config.max_clients), impl->config.budgets,
-      [raw = impl.get()](uint32_t uid, const std::string& line) { raw->log_of_client(uid, Severity::warning, line); });
+      [raw = impl.get()](uint32_t uid, const std::string& line) { raw->log_of_client(uid, Severity::warning, line); },
+      &memory_room());
   FaultWatch::set_bell(impl->wake.get());
   impl->thread = std::thread([raw = impl.get()] { raw->run(); });
   return std::unique_ptr<Server>(new Server(std::move(impl)));

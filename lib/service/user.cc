@@ -34,20 +34,47 @@ Charge::~Charge() {
 }
 
 Result<Charge> User::charge(Resource resource, uint64_t amount, const Peer& peer) {
-  const auto refused = users_.take(*this, resource, amount, peer);
-  if (!refused) return Charge(shared_from_this(), resource, amount);
+  if (const auto refused = users_.take(*this, resource, amount, peer)) {
+    return refuse({resource == Resource::descriptor ? EMFILE : ENOMEM, text_of(*refused, resource, amount)}, peer);
+  }
+  Charge charge(shared_from_this(), resource, amount);
+  // Queues ask for themselves: some have huge pages.
+  if (resource == Resource::queue_bytes) return charge;
+  if (auto room = take_memory(memory_of(resource, amount), peer); !room) return std::unexpected(room.error());
+  return charge;
+}
+
+Result<MemoryRoom::Hold> User::take_memory(uint64_t bytes, const Peer& peer) {
+  if (users_.room_ == nullptr) return MemoryRoom::Hold();
+  auto room = users_.room_->take(bytes, privileged_);
+  if (!room) return refuse(room.error(), peer);
+  return room;
+}
+
+std::unexpected<Error> User::refuse(Error error, const Peer& peer) {
   totals_->refusals.fetch_add(1, std::memory_order_relaxed);
+  users_.log_(uid_, fmt::format("process {} ({}) is refused: {}", peer.pid, peer.command, error.text));
+  return std::unexpected(std::move(error));
+}
+
+std::string User::text_of(const Verdict& refused, Resource resource, uint64_t amount) const {
   const ResourceName& name = name_of(resource);
-  const std::string text =
-      refused->everybody
-          ? fmt::format(
-                "user {} would have {} {} with {} more; all ordinary users together have {} of {}, and the rest "
-                "is kept for root",
-                uid_, used(resource) + amount, name.plural, amount, refused->used, refused->limit)
-          : fmt::format("user {} has {} {} and asks for {} more; the limit is {} ({}{}); release some, or raise it",
-                        uid_, refused->used, name.plural, amount, refused->limit, name.setting, name.also);
-  users_.log_(uid_, fmt::format("process {} ({}) is refused: {}", peer.pid, peer.command, text));
-  return fail(resource == Resource::descriptor ? EMFILE : ENOMEM, text);
+  switch (refused.limit_of) {
+    case Verdict::Of::user:
+      return fmt::format("user {} has {} {} and asks for {} more; the limit is {} ({}{}); release some, or raise it",
+                         uid_, refused.used, name.plural, amount, refused.limit, name.setting, name.also);
+    case Verdict::Of::ordinary_users:
+      return fmt::format(
+          "user {} would have {} {} with {} more; all ordinary users together have {} of {}, and the rest is kept for "
+          "root",
+          uid_, used(resource) + amount, name.plural, amount, refused.used, refused.limit);
+    case Verdict::Of::memory: break;
+  }
+  return fmt::format(
+      "user {} has objects of {} bytes and asks for {} more {}; the limit is {} bytes, a quarter of the daemon's "
+      "memory; "
+      "release some, or raise the limit of its control group (MemoryMax of systemd)",
+      uid_, refused.used, amount, name.plural, refused.limit);
 }
 
 uint64_t User::limit(Resource resource, const Peer& peer) const {
@@ -109,8 +136,8 @@ message::UserRow User::row() const {
   return row;
 }
 
-Users::Users(const Capacity& capacity, BudgetSettings settings, Log log)
-    : capacity_(capacity), settings_(std::move(settings)), log_(std::move(log)) {}
+Users::Users(const Capacity& capacity, BudgetSettings settings, Log log, MemoryRoom* room)
+    : capacity_(capacity), settings_(std::move(settings)), log_(std::move(log)), room_(room) {}
 
 void Users::configure(BudgetSettings settings) {
   const std::scoped_lock lock(mutex_);
@@ -120,6 +147,11 @@ void Users::configure(BudgetSettings settings) {
 void Users::set_capacity(Resource resource, uint64_t capacity) {
   const std::scoped_lock lock(mutex_);
   capacity_.shared[resource] = capacity_.whole[resource] = capacity;
+}
+
+void Users::set_memory(uint64_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  capacity_.set_memory(bytes);
 }
 
 std::shared_ptr<User> Users::of(const Peer& peer) {
@@ -181,20 +213,30 @@ uint64_t Users::most_of_ordinary(Resource resource) const {
   return resource == Resource::registered_bytes ? UINT64_MAX : all - all / kReserve;
 }
 
-std::optional<Users::Verdict> Users::take(User& user, Resource resource, uint64_t amount, const Peer& peer) {
+std::optional<Verdict> Users::take(User& user, Resource resource, uint64_t amount, const Peer& peer) {
   const uint64_t limit = limit_of(user, resource, peer.locked_bytes);
   const std::scoped_lock lock(mutex_);
   auto& used = user.used_[User::index(resource)];
   const uint64_t own = used.load(std::memory_order_relaxed);
   if (own > limit || amount > limit - own) return Verdict{.used = own, .limit = limit};
   if (!user.privileged()) {
+    if (auto refused = memory_verdict(user, memory_of(resource, amount))) return refused;
     uint64_t& sum = ordinary_[resource];
     const uint64_t most = most_of_ordinary(resource);
-    if (sum > most || amount > most - sum) return Verdict{.used = sum, .limit = most, .everybody = true};
+    if (sum > most || amount > most - sum)
+      return Verdict{.used = sum, .limit = most, .limit_of = Verdict::Of::ordinary_users};
     sum += amount;
   }
   used.fetch_add(amount, std::memory_order_relaxed);
   return std::nullopt;
+}
+
+std::optional<Verdict> Users::memory_verdict(const User& user, uint64_t more) const {
+  uint64_t own = 0;
+  for (const ResourceName& name : kResourceNames) own += memory_of(name.resource, user.used(name.resource));
+  const uint64_t limit = capacity_.memory / kShare;
+  if (own <= limit && more <= limit - own) return std::nullopt;
+  return Verdict{.used = own, .limit = limit, .limit_of = Verdict::Of::memory};
 }
 
 }  // namespace uroce::service

@@ -2,7 +2,8 @@
 //
 // A limit that the operator sets holds for each user, root included. Without one, an ordinary user may have a quarter
 // of what there is; all ordinary users together leave an eighth to root and to the daemon's own user, whom only the
-// devices limit. Any thread.
+// devices limit. Objects take memory of the daemon, too: an ordinary user may have a quarter of what its control group
+// allows, and nobody what would end the daemon (MemoryRoom). Any thread.
 #pragma once
 
 #include <array>
@@ -21,6 +22,7 @@
 
 #include "message/operator_messages.h"
 #include "service/capacity.h"
+#include "service/memory_room.h"
 #include "service/peer.h"
 #include "service/resource.h"
 #include "service/sight.h"
@@ -32,6 +34,13 @@ namespace uroce::service {
 
 class User;
 class Users;
+
+/// Why a user is refused.
+struct Verdict {
+  enum class Of : uint8_t { user, ordinary_users, memory };
+  uint64_t used = 0, limit = 0;  ///< of the user, or of all ordinary users
+  Of limit_of = Of::user;
+};
 
 /// A part of a user's budget, given back at the end.
 class Charge {
@@ -72,6 +81,8 @@ class User : public std::enable_shared_from_this<User> {
   /// Errors: ENOMEM, or EMFILE for descriptors, naming the user, its use, the limit and the setting. The log gets a
   /// line about `peer`, at most one per user and kQuiet.
   Result<Charge> charge(Resource resource, uint64_t amount, const Peer& peer);
+  /// Memory of the daemon beyond what a Resource takes. Errors: ENOMEM, as charge().
+  Result<MemoryRoom::Hold> take_memory(uint64_t bytes, const Peer& peer);
   /// The most of a resource that charge() gives `peer`.
   uint64_t limit(Resource resource, const Peer& peer) const;
   uint64_t used(Resource resource) const { return used_[index(resource)].load(std::memory_order_relaxed); }
@@ -83,6 +94,9 @@ class User : public std::enable_shared_from_this<User> {
   friend class Users;
   static std::size_t index(Resource resource) { return static_cast<std::size_t>(resource); }
   void give_back(Resource resource, uint64_t amount);
+  /// Counts and logs it.
+  std::unexpected<Error> refuse(Error error, const Peer& peer);
+  std::string text_of(const Verdict& refused, Resource resource, uint64_t amount) const;
 
   Users& users_;
   const uint32_t number_;
@@ -120,23 +134,21 @@ class Users {
   /// One line of audit log about user `uid`. Any thread; bounds the lines.
   using Log = std::function<void(uint32_t uid, const std::string&)>;
 
-  /// `capacity`: of each resource. Lives as long as its users.
-  Users(const Capacity& capacity, BudgetSettings settings, Log log);
+  /// `capacity`: of each resource. `room`: nullptr where nothing limits memory. Both live as long as the users.
+  Users(const Capacity& capacity, BudgetSettings settings, Log log, MemoryRoom* room = nullptr);
 
   /// The settings hold from now on. A user keeps its resources beyond a lower limit.
   void configure(BudgetSettings settings);
   /// A resource whose limit the operator sets elsewhere: the connections, by max_clients.
   void set_capacity(Resource resource, uint64_t capacity);
+  /// The daemon's control group allows so much memory now.
+  void set_memory(uint64_t bytes);
   std::shared_ptr<User> of(const Peer& peer);
   /// Of the users with connections, as `sight` allows, in the order of UserRow::key().
   std::vector<message::UserRow> rows(const Sight& sight) const;
 
  private:
   friend class User;
-  struct Verdict {
-    uint64_t used = 0, limit = 0;  ///< of the user, or of all ordinary users
-    bool everybody = false;
-  };
   struct Known {
     std::weak_ptr<User> user{};
     std::shared_ptr<UserTotals> totals = std::make_shared<UserTotals>();
@@ -152,11 +164,14 @@ class Users {
   uint64_t most_of_ordinary(Resource resource) const;
   /// Nothing where it fits.
   std::optional<Verdict> take(User& user, Resource resource, uint64_t amount, const Peer& peer);
+  /// Nothing where an ordinary user may have so much `more` of the daemon's memory. The caller holds mutex_.
+  std::optional<Verdict> memory_verdict(const User& user, uint64_t more) const;
 
   mutable std::mutex mutex_;
   Capacity capacity_;
   BudgetSettings settings_;
   const Log log_;
+  MemoryRoom* const room_;
   WaitAccount waits_;
   PerResource<uint64_t> ordinary_{};  // used by all ordinary users together
   std::map<std::pair<uint32_t, bool>, Known> users_;
