@@ -6,6 +6,7 @@
 #include <exception>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "pmd_glue/card_check.h"
@@ -88,6 +89,11 @@ int start(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return start(argc, argv);
+  } catch (const std::system_error& e) {
+    const bool of_threads = e.code() == std::errc::resource_unavailable_try_again;
+    fmt::print(stderr, "uroced: ended by an exception: {}{}\n", e.what(),
+               of_threads ? "; it may start no more threads: raise the limit (TasksMax of systemd, pids.max)" : "");
+    return kFailed;
   } catch (const std::exception& e) {
     fmt::print(stderr, "uroced: ended by an exception: {}\n", e.what());
     return kFailed;

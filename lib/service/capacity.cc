@@ -22,7 +22,7 @@ uint64_t descriptors_of_process() {
 
 // The machine has other programs, too.
 void Capacity::set_memory(uint64_t bytes) {
-  memory = bytes;
+  memory = bytes < whole[Resource::registered_bytes] ? bytes : UINT64_MAX;
   shared[Resource::queue_bytes] = whole[Resource::queue_bytes] = std::min(bytes, whole[Resource::registered_bytes] / 4);
 }
 

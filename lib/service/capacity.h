@@ -16,9 +16,10 @@ struct Capacity {
   PerResource<uint64_t> shared;
   /// The sum over all devices, which is the limit of privileged users.
   PerResource<uint64_t> whole;
-  uint64_t memory = UINT64_MAX;  ///< bytes that the daemon may use
+  uint64_t memory =
+      UINT64_MAX;  ///< bytes that control groups allow the daemon, if they allow less than the machine has
 
-  /// Its control groups allow the daemon so much memory.
+  /// The daemon may use so much memory. Of the machine's, set before as registered_bytes, queues get a quarter at most.
   void set_memory(uint64_t bytes);
 };
 

@@ -195,11 +195,14 @@ const UserSettings* Users::settings_of(uint32_t uid) const {
   return own != settings_.users.end() ? &*own : nullptr;
 }
 
+uint64_t Users::set_limit(const User& user, Resource resource) const {
+  const UserSettings* const own = settings_of(user.uid());
+  return own != nullptr && own->limits[resource] != 0 ? own->limits[resource] : settings_.limits[resource];
+}
+
 uint64_t Users::limit_of(const User& user, Resource resource, uint64_t locked_bytes) const {
   const std::scoped_lock lock(mutex_);
-  const UserSettings* const own = settings_of(user.uid());
-  if (own != nullptr && own->limits[resource] != 0) return own->limits[resource];
-  if (settings_.limits[resource] != 0) return settings_.limits[resource];
+  if (const uint64_t set = set_limit(user, resource); set != 0) return set;
   if (user.privileged()) return capacity_.whole[resource];
   const uint64_t all = capacity_.shared[resource];
   // As for an RNIC, whose driver locks registered memory: a user that may lock more may register more.
@@ -220,7 +223,7 @@ std::optional<Verdict> Users::take(User& user, Resource resource, uint64_t amoun
   const uint64_t own = used.load(std::memory_order_relaxed);
   if (own > limit || amount > limit - own) return Verdict{.used = own, .limit = limit};
   if (!user.privileged()) {
-    if (auto refused = memory_verdict(user, memory_of(resource, amount))) return refused;
+    if (auto refused = memory_verdict(user, resource, amount)) return refused;
     uint64_t& sum = ordinary_[resource];
     const uint64_t most = most_of_ordinary(resource);
     if (sum > most || amount > most - sum)
@@ -231,9 +234,15 @@ std::optional<Verdict> Users::take(User& user, Resource resource, uint64_t amoun
   return std::nullopt;
 }
 
-std::optional<Verdict> Users::memory_verdict(const User& user, uint64_t more) const {
+// The operator may give a user more queues than that.
+std::optional<Verdict> Users::memory_verdict(const User& user, Resource resource, uint64_t amount) const {
+  const auto counts = [&](Resource one) { return one != Resource::queue_bytes || set_limit(user, one) == 0; };
+  if (!counts(resource)) return std::nullopt;
+  const uint64_t more = memory_of(resource, amount);
   uint64_t own = 0;
-  for (const ResourceName& name : kResourceNames) own += memory_of(name.resource, user.used(name.resource));
+  for (const ResourceName& name : kResourceNames) {
+    if (counts(name.resource)) own += memory_of(name.resource, user.used(name.resource));
+  }
   const uint64_t limit = capacity_.memory / kShare;
   if (own <= limit && more <= limit - own) return std::nullopt;
   return Verdict{.used = own, .limit = limit, .limit_of = Verdict::Of::memory};

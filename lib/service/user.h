@@ -158,14 +158,16 @@ class Users {
   void forget_some();
   /// nullptr without a [[user]] of its uid. The caller holds mutex_.
   const UserSettings* settings_of(uint32_t uid) const;
+  /// The limit that the operator has set, or 0. The caller holds mutex_.
+  uint64_t set_limit(const User& user, Resource resource) const;
   /// The user's own limit. `locked_bytes`: Peer's.
   uint64_t limit_of(const User& user, Resource resource, uint64_t locked_bytes) const;
   /// The part of all ordinary users together. The caller holds mutex_.
   uint64_t most_of_ordinary(Resource resource) const;
   /// Nothing where it fits.
   std::optional<Verdict> take(User& user, Resource resource, uint64_t amount, const Peer& peer);
-  /// Nothing where an ordinary user may have so much `more` of the daemon's memory. The caller holds mutex_.
-  std::optional<Verdict> memory_verdict(const User& user, uint64_t more) const;
+  /// Nothing where the daemon's memory has so much for an ordinary user. The caller holds mutex_.
+  std::optional<Verdict> memory_verdict(const User& user, Resource resource, uint64_t amount) const;
 
   mutable std::mutex mutex_;
   Capacity capacity_;

@@ -278,6 +278,12 @@ class Threads(Case):
         self.wait_until(lambda: self.threads() < 14, "threads do not end")
         self.check_service()
 
+    def test_a_daemon_that_may_have_too_few_does_not_start(self):
+        few = self.group(self.limited.parent, **{"pids.max": 4})
+        said = self.finish(self.start(["sh", "-c", f'echo 0 > {few}/cgroup.procs && exec "$@"', "sh", test_users.verbs.UROCED, "--demo",
+                                       "--socket", f"{self.socket}2"]), 30, code=1)
+        self.assertIn("raise the limit (TasksMax of systemd, pids.max)", said)
+
     def threads(self):
         return int((self.limited / "pids.current").read_text())
 

@@ -150,6 +150,24 @@ TEST_F(RoomOfUsers, OneUserHasAQuarterOfTheMemoryWhateverItsObjects) {
   EXPECT_TRUE(alice->charge(Resource::qp, 2, alice_));
 }
 
+TEST_F(RoomOfUsers, TheOperatorMayGiveMoreQueues) {
+  BudgetSettings settings;
+  settings.limits[Resource::queue_bytes] = 60 * kMiB;
+  users_.configure(settings);
+  const auto alice = users_.of(alice_);
+  const auto queues = alice->charge(Resource::queue_bytes, 60 * kMiB, alice_);
+  ASSERT_TRUE(queues) << queues.error().text;
+  EXPECT_TRUE(alice->charge(Resource::qp, 1, alice_));
+  EXPECT_FALSE(alice->charge(Resource::qp, 20 * kMiB / 8192 + 1, alice_));
+}
+
+TEST_F(RoomOfUsers, WithoutALimitOfAGroupObjectsAloneCount) {
+  room_ = {};
+  users_.set_memory(1000 * kMiB);
+  const auto alice = users_.of(alice_);
+  EXPECT_TRUE(alice->charge(Resource::qp, 250 * kMiB, alice_)) << "a quarter of the queue pairs";
+}
+
 TEST_F(RoomOfUsers, ARefusedObjectCostsNothing) {
   const auto alice = users_.of(alice_);
   room_.left = 10 * kMiB;
