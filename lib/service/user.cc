@@ -81,7 +81,9 @@ uint64_t User::limit(Resource resource, const Peer& peer) const {
   const uint64_t own = users_.limit_of(*this, resource, peer.locked_bytes);
   if (privileged_) return own;
   const std::scoped_lock lock(users_.mutex_);
-  return std::min(own, users_.most_of_ordinary(resource));
+  const uint64_t most = std::min(own, users_.most_of_ordinary(resource));
+  const uint64_t memory = memory_of(resource, 1);
+  return memory == 0 ? most : std::min(most, users_.capacity_.memory / kShare / memory);
 }
 
 void User::give_back(Resource resource, uint64_t amount) {

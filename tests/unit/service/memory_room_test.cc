@@ -150,6 +150,12 @@ TEST_F(RoomOfUsers, OneUserHasAQuarterOfTheMemoryWhateverItsObjects) {
   EXPECT_TRUE(alice->charge(Resource::qp, 2, alice_));
 }
 
+TEST_F(RoomOfUsers, DevicesShowWhatTheMemoryAllows) {
+  EXPECT_EQ(users_.of(alice_)->limit(Resource::qp, alice_), 20 * kMiB / 8192);
+  users_.set_memory(1000 * kMiB);
+  EXPECT_EQ(users_.of(alice_)->limit(Resource::qp, alice_), 250 * kMiB);
+}
+
 TEST_F(RoomOfUsers, TheOperatorMayGiveMoreQueues) {
   BudgetSettings settings;
   settings.limits[Resource::queue_bytes] = 60 * kMiB;
