@@ -31,7 +31,7 @@ class MemoryRoom {
    public:
     Hold() = default;
     Hold(MemoryRoom& room, uint64_t bytes) : room_(&room), bytes_(bytes) {}
-    Hold(Hold&& other) noexcept : room_(std::exchange(other.room_, nullptr)), bytes_(other.bytes_) {}
+    Hold(Hold&& other) noexcept : room_(std::exchange(other.room_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
     Hold& operator=(Hold&& other) noexcept {
       std::swap(room_, other.room_);
       std::swap(bytes_, other.bytes_);
@@ -39,10 +39,9 @@ class MemoryRoom {
     }
     ~Hold();
     /// Takes the other's part over.
-    void join(Hold&& other) {
-      if (room_ == nullptr) return std::swap(*this, other);
-      if (other.room_ != nullptr) bytes_ += other.bytes_;
-      other.room_ = nullptr;
+    void join(Hold other) {
+      if (room_ == nullptr) std::swap(room_, other.room_);
+      bytes_ += std::exchange(other.bytes_, 0);
     }
 
    private:
