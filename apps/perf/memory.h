@@ -11,7 +11,7 @@ namespace uroce::perf {
 
 class Buffer {
  public:
-  /// Errors: ENOMEM, also for more than half of the machine's memory.
+  /// Errors: ENOMEM, also for more than half of the machine's memory, or than control groups leave.
   static Result<Buffer> allocate(std::size_t bytes);
   Buffer(Buffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
