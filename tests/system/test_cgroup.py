@@ -132,8 +132,8 @@ class Limited:
     def wait_for_return(self, base):
         """Returns once the users' objects have ended, and their memory is given back."""
         self.wait_until(lambda: not set(self.budgets()) - {0}, "objects are not given back")
-        # The C library keeps some of what was freed.
-        self.wait_until(lambda: self.used() < base + 32 * MIB, f"of {self.used()} bytes, {base} were in use before")
+        # The C library keeps some of what many threads freed: up to 36 MiB were seen, which do not grow.
+        self.wait_until(lambda: self.used() < base + 48 * MIB, f"of {self.used()} bytes, {base} were in use before")
 
     def kinds(self, one):
         """A call for each kind of object that makes one more."""
