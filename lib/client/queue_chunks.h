@@ -15,7 +15,7 @@ namespace uroce::client {
 /// The lock of the program's connection guards it.
 class QueueChunks {
  public:
-  QueueChunks() = default;
+  QueueChunks();
   ~QueueChunks();
   QueueChunks(const QueueChunks&) = delete;
   QueueChunks& operator=(const QueueChunks&) = delete;
@@ -24,6 +24,10 @@ class QueueChunks {
   Result<void> map(const message::Chunk& chunk, const message::Fd& fd);
   /// The address of an object's queues in this process; nullptr where the daemon sent no such memory.
   std::byte* at(const message::Place& place) const;
+
+  /// Whether the address is of any queue memory of this process or, in a child of fork(), of its parent. Takes no lock:
+  /// for the only thread of a child.
+  static bool held_by_any(const void* address);
 
  private:
   struct Mapped {

@@ -6,6 +6,7 @@ import glob
 import os
 import pathlib
 import shutil
+import signal
 
 import harness
 import verbs
@@ -90,6 +91,17 @@ class RawCalls(Case):
 class Overlaps(Case):
     def test_pages_with_several_regions(self):
         self.client("last_region", 1000, SEED)
+
+
+class Queues(Case):
+    """They are left out of children."""
+
+    def test_a_child_that_uses_them_ends_with_a_word(self):
+        word = "a child of fork() has no queues of its parent"
+        self.assertNotIn(word, self.client("child_polls"))
+        said = self.client("child_polls", env={"UROCE_VERBOSE": "1"})
+        self.assertIn(word, said)
+        self.assertIn(f"signal {signal.SIGSEGV.value}", said)
 
 
 class Mappings(Case):
