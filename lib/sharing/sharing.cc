@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/no_cancel.h"
 #include "sharing/fork_copies.h"
@@ -80,6 +81,7 @@ struct Sharing::Impl {
   PageCounts held;   ///< registrations of each page
   PageCounts whole;  ///< as `held`, without pages that a registration holds in part
   bool leave_out = false;
+  pid_t process = ::getpid();  ///< all of this is of
   ForkCopies copies;
   std::size_t mappings_at_sweep = 0;  ///< in the whole process
   std::size_t moved_since_sweep = 0;  ///< pages, and a constant for each run of them
@@ -233,6 +235,7 @@ void Sharing::Impl::after_fork_in_child() {
   impl.files.forget_all();
   impl.held.clear();
   impl.whole.clear();
+  impl.process = ::getpid();
   impl.mutex.unlock();
 }
 
@@ -272,6 +275,7 @@ Result<FileDescriptor> Sharing::open(const Mapping& unopened, bool writable) {
 void Sharing::done_with(void* address, std::size_t length) {
   const NoCancel guard;
   const std::lock_guard lock(impl_->mutex);
+  if (impl_->process != ::getpid()) return;  // a child that ran no handlers: the pages are its parent's
   impl_->release(word_of(address), word_of(address) + length);
 }
 
