@@ -76,7 +76,7 @@ class Case(test_users.Case):
     @staticmethod
     def remove(group):
         """A group is busy until the last process of it is gone."""
-        limit = time.monotonic() + 10 * SLOW
+        limit = time.monotonic() + 20 * SLOW
         while True:
             try:
                 return group.rmdir()
