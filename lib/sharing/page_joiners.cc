@@ -58,15 +58,14 @@ void for_words_of_blocks(uintptr_t first, uintptr_t end, bool below, const Do& e
 
 }  // namespace
 
-// A little memory is read through system calls, because the program may unmap it meanwhile. More would take too long.
 uintptr_t find_thread_block(uintptr_t from, uintptr_t end) {
-  constexpr std::size_t kLittle = std::size_t{1} << 20;
-  if (end - from > kLittle) {
-    for (uintptr_t at = round_up(from, kBlockAlignment); at < end; at += kBlockAlignment) {
-      if (is_block(static_cast<const uint64_t*>(memory_at(at)), at)) return at;
-    }
-    return end;
+  for (uintptr_t at = round_up(from, kBlockAlignment); at < end; at += kBlockAlignment) {
+    if (is_block(static_cast<const uint64_t*>(memory_at(at)), at)) return at;
   }
+  return end;
+}
+
+uintptr_t find_thread_block_safely(uintptr_t from, uintptr_t end) {
   uintptr_t found = end;
   for_blocks_outside(round_up(from, kBlockAlignment), end, [&](uintptr_t block) { found = std::min(found, block); });
   return found;

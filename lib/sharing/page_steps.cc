@@ -111,10 +111,13 @@ std::size_t next_chunk(const PageWork& work, const Replacement& run, const Fresh
   return untouched ? whole : fresh.chunk_at(run.staging + done, work.chunk, false);
 }
 
-/// Whether the kernel may store into the pages on its own.
-bool has_thread_block(const PresentPages& present, uintptr_t at, std::size_t length) {
+/// Whether the kernel may store into the pages on its own. Other threads may unmap a little memory just then; the
+/// search of much memory must be fast.
+bool has_thread_block(const Replacement& run, const PresentPages& present, uintptr_t at, std::size_t length) {
+  constexpr std::size_t kLittle = std::size_t{1} << 20;
+  const auto find = run.length <= kLittle ? find_thread_block_safely : find_thread_block;
   for (const auto& [first, end] : present) {
-    if (find_thread_block(first, end) < end) return true;
+    if (find(first, end) < end) return true;
   }
   return is_beside_thread_block(at, at + length);
 }
@@ -134,11 +137,10 @@ int prepare_chunk(const PageWork& work, const Replacement& run, uintptr_t at, st
                  return populate(staging + (first - view), end - first, Populate::write);
                }));
   }
-  if (has_thread_block(present, at, length)) {
-    if (work.helper_stack == 0) UROCE_STEP("stopping threads", EAGAIN);
-    const auto self = static_cast<pid_t>(raw_syscall(SYS_gettid));
-    stopped.emplace(work.helper_stack, std::initializer_list<pid_t>{self});
-  }
+  if (!has_thread_block(run, present, at, length)) return 0;
+  if (work.helper_stack == 0) UROCE_STEP("stopping threads", EAGAIN);
+  const auto self = static_cast<pid_t>(raw_syscall(SYS_gettid));
+  stopped.emplace(work.helper_stack, std::initializer_list<pid_t>{self});
   for (const auto& [first, end] : present) {
     if (work.kind == PageKind::anonymous) move_joiners(first, end - first, run.staging + (first - run.at), first == at);
   }
@@ -155,10 +157,15 @@ int replace_anonymous_chunk(const PageWork& work, const Replacement& run, std::s
   }
   moved.step = kPutting;
   moved.error = protect(staging, length, run.protection);
+  // The park becomes one mapping, which children of fork() need not copy.
+  raw_syscall(SYS_madvise, park, length, MADV_DONTFORK);
   // Nobody's memory is to be replaced, and nothing is to be where the program has nothing.
   if (work.guard.is_watched(at, length)) {
     if (moved.error == 0) moved.error = put_in_place(staging, at, length);
-    if (moved.error != 0) (void)put_in_place(park, at, length);
+    if (moved.error != 0) {
+      raw_syscall(SYS_madvise, park, length, MADV_DOFORK);
+      (void)put_in_place(park, at, length);
+    }
   } else {
     moved.error = EFAULT;
   }

@@ -94,6 +94,7 @@ void MovedPages::put_back(Runs::iterator at, int protection) {
   const uintptr_t first = at->first;
   Run& run = at->second;
   const std::size_t length = run.end - first;
+  if (run.park != 0) ::madvise(memory_at(run.park), length, MADV_DOFORK);
   if (run.park != 0 && run.protection != kReadWrite) {
     if (::mprotect(memory_at(run.park), length, kReadWrite) != 0) return;
     run.protection = kReadWrite;
@@ -190,10 +191,8 @@ void MovedPages::close_full_arenas() {
   arenas_.remove_if([](const PageArena& arena) { return arena.used() == 0 && !arena.has_room(kHugePage); });
 }
 
+// The parks are left out of children.
 void MovedPages::forget_all() {
-  for (const auto& [first, run] : runs_) {
-    if (run.park != 0) ::munmap(memory_at(run.park), run.end - first);
-  }
   runs_.clear();
   strays_.clear();
   arenas_.clear();
