@@ -190,6 +190,11 @@ int Connection::peer_process() const {
 
 void Connection::shut_down() { shutdown(socket_.get(), SHUT_RDWR); }
 
+bool Connection::peer_has_closed() const {
+  pollfd socket{.fd = socket_.get(), .events = POLLRDHUP, .revents = 0};
+  return poll(&socket, 1, 0) > 0;
+}
+
 // write(2) has no flag against SIGPIPE, and a library may not change what its program does with signals.
 bool write_token(int pipe) {
   const NoCancel guard;

@@ -35,7 +35,7 @@ struct Packet {
   std::vector<Fd> fds;
 };
 
-/// One thread at a time, except shut_down().
+/// One thread at a time, except shut_down() and peer_has_closed().
 class Connection {
  public:
   explicit Connection(Fd socket);
@@ -59,6 +59,8 @@ class Connection {
   int peer_process() const;
   /// Any thread: ends a send() or receive() in which another thread waits.
   void shut_down();
+  /// Any thread.
+  bool peer_has_closed() const;
   int fd() const { return socket_.get(); }
 
  private:

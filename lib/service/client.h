@@ -38,6 +38,8 @@ class Client {
   /// Any thread: disconnects the client.
   void disconnect() { connection_.shut_down(); }
   bool done() const { return done_.load(std::memory_order_acquire); }
+  /// Any thread: the program has closed the connection, and its objects are not all released yet.
+  bool departing() const { return !done() && connection_.peer_has_closed(); }
   uint32_t uid() const { return program_.peer.uid; }
   const Peer& peer() const { return program_.peer; }
   bool privileged() const { return program_.user->privileged(); }

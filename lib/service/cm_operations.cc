@@ -1,5 +1,6 @@
 #include "service/cm_operations.h"
 
+#include <cerrno>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -98,8 +99,12 @@ Result<Reply> cm_info(ClientState& client, const message::Handle& request) {
   return reply(message::CmInfoReply{std::move(*info)});
 }
 
+// A program that is started anew at once finds the port of the one that was killed in use for a moment.
 Result<Reply> cm_bind(ClientState& client, const message::CmBind& request) {
-  return done(client.program.connections->bind(request.id, request.local));
+  const auto bind = [&] { return client.program.connections->bind(request.id, request.local); };
+  auto bound = bind();
+  if (!bound && bound.error().code == EADDRINUSE && client.program.server.await_departing()) bound = bind();
+  return done(bound);
 }
 
 Result<Reply> cm_resolve_addr(ClientState& client, const message::CmResolve& request) {

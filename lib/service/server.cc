@@ -77,6 +77,7 @@ struct Server::Impl final : ServerView {
     const std::scoped_lock lock(mutex);
     return next_id++;
   }
+  bool await_departing() override;
   void finished() override { ring(); }
   void ring() const {
     const uint64_t one = 1;
@@ -283,6 +284,20 @@ void Server::set_max_clients(uint32_t max) {
   const std::scoped_lock lock(impl_->mutex);
   impl_->config.max_clients = max;
   impl_->users->set_capacity(Resource::connection, max);
+}
+
+bool Server::Impl::await_departing() {
+  constexpr auto kLimit = std::chrono::seconds(1);
+  constexpr auto kStep = std::chrono::milliseconds(1);
+  std::vector<std::shared_ptr<Client>> left;
+  for (const auto& client : all()) {
+    if (client->departing()) left.push_back(client);
+  }
+  if (left.empty()) return false;
+  const auto until = std::chrono::steady_clock::now() + kLimit;
+  const auto any = [&left] { return std::ranges::any_of(left, [](const auto& one) { return one->departing(); }); };
+  while (any() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(kStep);
+  return true;
 }
 
 std::vector<ClientInfo> Server::clients() const { return service::all_rows(impl_->all()); }

@@ -35,6 +35,9 @@ class ServerView {
   virtual uint32_t new_client_id() = 0;
   /// A client's thread is about to end.
   virtual void finished() = 0;
+  /// Waits for programs that have ended, or closed their connections, until nothing is left of them; at most 1 s. False
+  /// where there was none. A client's thread may call it.
+  virtual bool await_departing() = 0;
 };
 
 }  // namespace uroce::service

@@ -32,6 +32,7 @@ struct ScriptedView final : service::ServerView {
   message::ObjectRows object_rows(const message::ListObjects&, const service::Sight&) const override { return {}; }
   uint32_t new_client_id() override { return 0; }
   void finished() override {}
+  bool await_departing() override { return false; }
 };
 
 /// Queue memory as a program maps it.
