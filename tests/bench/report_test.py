@@ -64,6 +64,12 @@ class Report(unittest.TestCase):
         self.assertIn("**", data.text("write_of_limit", "ratio"))
         self.assertNotIn("**", data.text("read_of_write", "ratio"))
 
+    def test_a_change_has_the_figure_before_and_the_goal_of_the_one_after(self):
+        data = report.Data("registration")
+        data.cells = {(c["row"], c["column"]): c for c in (
+            results.cell("a", "before us", [300, 302]), results.cell("a", "us", 70, ("most", 50)), results.cell("b", "us", 40, ("most", 50)))}
+        self.assertEqual([data.change(row, "us") for row in "abc"], ["**301→70**", "40", ""])
+
     def test_figures_are_put_between_their_marks(self):
         marks = "".join(f"before\n<!-- figures: {name} -->\nold\n<!-- end of figures -->\nafter\n" for name in report.FIGURES)
         text = report.with_figures(marks)
