@@ -52,7 +52,7 @@ void remove_around(Intervals& from, uintptr_t address, std::size_t below, std::s
 void remove_thread_blocks(Intervals& from, uintptr_t mapped_from) {
   for (const auto& [first, end] : from.all()) {
     uintptr_t at = std::max(mapped_from, first - kThreadBlockBytes);
-    for (; (at = find_thread_block(at, end)) < end; ++at) remove_around(from, at, 0, kThreadBlockBytes);
+    for (; (at = find_thread_block(at, end, end - first)) < end; ++at) remove_around(from, at, 0, kThreadBlockBytes);
   }
 }
 

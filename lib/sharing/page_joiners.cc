@@ -51,24 +51,25 @@ void for_words_of_blocks(uintptr_t first, uintptr_t end, bool below, const Do& e
     for_blocks_outside(first - kThreadBlockBytes, first,
                        [&](uintptr_t block) { for_words_of_block(block, first, end, each); });
   }
-  for (uintptr_t block = first; (block = find_thread_block(block, end)) < end; block += kBlockAlignment) {
+  for (uintptr_t block = first; (block = find_thread_block(block, end, end - first)) < end; block += kBlockAlignment) {
     for_words_of_block(block, first, end, each);
   }
 }
 
 }  // namespace
 
-uintptr_t find_thread_block(uintptr_t from, uintptr_t end) {
-  for (uintptr_t at = round_up(from, kBlockAlignment); at < end; at += kBlockAlignment) {
+uintptr_t find_thread_block(uintptr_t from, uintptr_t end, std::size_t whole) {
+  constexpr std::size_t kLittle = std::size_t{1} << 20;
+  from = round_up(from, kBlockAlignment);
+  if (whole <= kLittle) {
+    uintptr_t found = end;
+    for_blocks_outside(from, end, [&](uintptr_t block) { found = std::min(found, block); });
+    return found;
+  }
+  for (uintptr_t at = from; at < end; at += kBlockAlignment) {
     if (is_block(static_cast<const uint64_t*>(memory_at(at)), at)) return at;
   }
   return end;
-}
-
-uintptr_t find_thread_block_safely(uintptr_t from, uintptr_t end) {
-  uintptr_t found = end;
-  for_blocks_outside(round_up(from, kBlockAlignment), end, [&](uintptr_t block) { found = std::min(found, block); });
-  return found;
 }
 
 // The rseq area is in the block, or at some distance below it (glibc 2.41).

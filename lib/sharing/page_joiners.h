@@ -16,10 +16,9 @@ namespace uroce::sharing {
 constexpr std::size_t kThreadBlockBytes = 2560;
 
 /// The first thread control block, of a running or ended thread, that starts in [from, end); `end` when there is none.
-/// The range must be readable.
-uintptr_t find_thread_block(uintptr_t from, uintptr_t end);
-/// The same, by system calls, where the program may unmap the range meanwhile. It takes several times as long.
-uintptr_t find_thread_block_safely(uintptr_t from, uintptr_t end);
+/// `whole`: bytes of what is searched in pieces. Other threads may unmap a little memory just then. The search of much
+/// memory, which must be readable, has to be fast.
+uintptr_t find_thread_block(uintptr_t from, uintptr_t end, std::size_t whole);
 
 /// Whether the kernel may store into [first, end) for a thread whose control block starts outside: into a part of the
 /// block, or into its rseq(2) area. Reads the pages around the range.

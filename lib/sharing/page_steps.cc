@@ -111,13 +111,10 @@ std::size_t next_chunk(const PageWork& work, const Replacement& run, const Fresh
   return untouched ? whole : fresh.chunk_at(run.staging + done, work.chunk, false);
 }
 
-/// Whether the kernel may store into the pages on its own. Other threads may unmap a little memory just then; the
-/// search of much memory must be fast.
+/// Whether the kernel may store into the pages on its own.
 bool has_thread_block(const Replacement& run, const PresentPages& present, uintptr_t at, std::size_t length) {
-  constexpr std::size_t kLittle = std::size_t{1} << 20;
-  const auto find = run.length <= kLittle ? find_thread_block_safely : find_thread_block;
   for (const auto& [first, end] : present) {
-    if (find(first, end) < end) return true;
+    if (find_thread_block(first, end, run.length) < end) return true;
   }
   return is_beside_thread_block(at, at + length);
 }
