@@ -41,7 +41,7 @@ bool lives(pid_t process) { return process > 0 && (kill(process, 0) == 0 || errn
 /// The owner by name. It writes its name a moment after it has the lock; until then the file may name one that has
 /// died.
 SocketHolder settled_holder(const LockFile& file) {
-  constexpr int kLooks = 50;
+  constexpr int kLooks = 250;
   constexpr std::chrono::milliseconds kPause{2};
   SocketHolder holder = file.holder();
   for (int look = 1; look < kLooks && !lives(holder.process); ++look) {
