@@ -68,9 +68,7 @@ bool put(std::vector<Replacement>& work) {
   const auto there = read_mappings(at, at + page_size());
   if (!there || (!there->empty() && !there->front().shared)) return false;
   unmap(rest.staging + moved->bytes, page_size());
-  const std::size_t done = moved->bytes + page_size();
-  for (uintptr_t* address : {&rest.at, &rest.staging, &rest.base, &rest.park}) *address += done;
-  rest.length -= done;
+  drop_front(rest, moved->bytes + page_size());
   if (rest.length == 0) work.erase(work.begin());
   return true;
 }

@@ -185,10 +185,7 @@ Moved replace_alone(const PageGuard& guard, const Replacement run, PageKind kind
 /// The rest of `runs` after `moved`.
 std::vector<Replacement> rest_of(std::span<const Replacement> runs, const Moved& moved) {
   std::vector<Replacement> rest(runs.begin() + static_cast<std::ptrdiff_t>(moved.runs), runs.end());
-  Replacement& first = rest.front();
-  for (uintptr_t* address : {&first.at, &first.staging, &first.park}) *address += moved.bytes;
-  if (first.base != 0) first.base += moved.bytes;
-  first.length -= moved.bytes;
+  drop_front(rest.front(), moved.bytes);
   return rest;
 }
 

@@ -37,6 +37,15 @@ struct Replacement {
   uintptr_t park = 0;
 };
 
+/// Cuts the first bytes off the run.
+inline void drop_front(Replacement& run, std::size_t bytes) {
+  for (uintptr_t* address : {&run.at, &run.staging, &run.base, &run.view, &run.park}) {
+    if (*address != 0) *address += bytes;
+  }
+  run.offset += bytes;
+  run.length -= bytes;
+}
+
 enum class PageKind {
   anonymous,     ///< private memory, which mremap(2) can put aside while threads that access it wait
   protectable,   ///< memfd pages and huge pages, which userfaultfd can write-protect since Linux 5.19: readers go on

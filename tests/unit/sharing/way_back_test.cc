@@ -1,5 +1,6 @@
 // Pages are ordinary private memory again when their last registration ends.
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -154,6 +156,34 @@ TEST(SharingWayBackOfParts, PutsNothingWhereTheProgramHasNothing) {
   EXPECT_TRUE(mappings_of(at + 2 * kPage, 2).empty());
   expect_private(at, 2);
   expect_private(at + 4 * kPage, 2);
+}
+
+// The calling thread moves the first chunks. The one with a thread control block goes on from there by another thread.
+TEST(SharingWayBackOfParts, GoesOnBehindAThreadControlBlock) {
+  constexpr std::size_t kPages = 512, kStack = 128;
+  uint8_t* at = map_pages(kPages);
+  for (std::size_t page = 0; page < kPages; ++page) std::memset(at + page * kPage, static_cast<int>(page % 251), kPage);
+  uint8_t* const stack = at + 256 * kPage;
+  pthread_attr_t attributes;
+  ASSERT_EQ(::pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(::pthread_attr_setstack(&attributes, stack, kStack * kPage), 0);
+  std::atomic<bool> stop{false};
+  const auto wait = [](void* flag) -> void* {
+    while (!static_cast<std::atomic<bool>*>(flag)->load()) ::usleep(1000);
+    return nullptr;
+  };
+  pthread_t thread;
+  ASSERT_EQ(::pthread_create(&thread, &attributes, wait, &stop), 0);
+  ::pthread_attr_destroy(&attributes);
+  share(at, kPages * kPage);
+  end(at, kPages * kPage);
+  for (std::size_t page = 0; page < kPages; ++page) {
+    if (page >= 256 && page < 256 + kStack) continue;
+    EXPECT_TRUE(all_are(at + page * kPage, kPage, static_cast<uint8_t>(page % 251))) << "page " << page;
+  }
+  expect_private(at, kPages);
+  stop = true;
+  ASSERT_EQ(::pthread_join(thread, nullptr), 0);
 }
 
 /// Shares memory, and has a child that runs no handlers of fork() end that. 0 where the parent's pages stay.
