@@ -183,6 +183,15 @@ class ManagerTest : public testing::Test {
     return out;
   }
 
+  /// Lets the address be known while the engine stands still. True once the manager waits for that engine.
+  bool freeze_while_moving() {
+    auto& port = world_.port(0);
+    port.frozen = true;
+    const int before = port.steps;
+    port.unanswered = false;
+    return world_.run_until([&] { return port.steps > before; });
+  }
+
   World world_{World::Mode::threaded};
   std::unique_ptr<Manager> manager_;
 };
@@ -439,10 +448,7 @@ TEST_F(ManagerTest, AnAnswerThatWaitsIsForgottenByOneWhoEstablishes) {
 TEST_F(ManagerTest, AnEngineThatStandsStillStopsNobodysCalls) {
   Program server(*manager_), client(*manager_);
   const Answered one = answered_without_address(client, server);
-  world_.port(0).frozen = true;
-  const int before = world_.port(0).steps;
-  world_.port(0).unanswered = false;
-  ASSERT_TRUE(world_.run_until([&] { return world_.port(0).steps > before; })) << "the manager waits for the engine";
+  ASSERT_TRUE(freeze_while_moving()) << "the manager waits for the engine";
   auto call = std::async(std::launch::async, [&] { return server.user->info(one.passive).has_value(); });
   EXPECT_EQ(call.wait_for(3s), std::future_status::ready);
   world_.port(0).frozen = false;
@@ -454,10 +460,7 @@ TEST_F(ManagerTest, AnEngineThatStandsStillStopsNobodysCalls) {
 TEST_F(ManagerTest, AnIdMayEndWhileItsQueuePairIsMoved) {
   Program server(*manager_), client(*manager_);
   const Answered one = answered_without_address(client, server);
-  world_.port(0).frozen = true;
-  const int before = world_.port(0).steps;
-  world_.port(0).unanswered = false;
-  ASSERT_TRUE(world_.run_until([&] { return world_.port(0).steps > before; })) << "the manager waits for the engine";
+  ASSERT_TRUE(freeze_while_moving()) << "the manager waits for the engine";
   must(client.user->destroy_id(one.id));
   world_.port(0).frozen = false;
   EXPECT_EQ(server.next().type, CmEventType::rejected);
