@@ -18,6 +18,8 @@ namespace {
 constexpr uint64_t kPage = 4096;
 /// Addresses here equal the client's modulo this, so that huge pages of any size stay aligned.
 constexpr uint64_t kAlignment = uint64_t{1} << 30;
+/// Shorter memory of small pages has no huge page.
+constexpr uint64_t kLeastHuge = uint64_t{2} << 20;
 /// Bytes that one system call unmaps: thousands of small files. Other clients' calls wait for the lock that it holds.
 constexpr uint64_t kUnmapStep = uint64_t{16} << 20;
 constexpr uint64_t kMaxBytes = uint64_t{1} << 46;
@@ -52,12 +54,12 @@ Result<void> check_rules(const MemoryFile& file, const MappingRules& rules) {
 
 }  // namespace
 
-Result<void> Mapping::reserve(uint64_t like, uint64_t bytes) {
-  bytes += kAlignment;
+Result<void> Mapping::reserve(uint64_t like, uint64_t bytes, uint64_t alignment) {
+  bytes += alignment - kPage;
   void* reserved = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) return system_error("address space");
   auto* const start = static_cast<std::byte*>(reserved);
-  const uint64_t shift = (like - reinterpret_cast<uint64_t>(reserved)) % kAlignment;
+  const uint64_t shift = (like - reinterpret_cast<uint64_t>(reserved)) % alignment;
   base_ = start + shift;
   bytes_ = bytes - shift;
   if (shift != 0) munmap(start, shift);
@@ -138,7 +140,9 @@ Result<void> MappingBuilder::add_one(const message::Segment& segment, int fd) {
   if (done_ == 0) {
     before_ = front;
     // Behind the last byte, the reservation has room for the rest of the largest page.
-    if (auto reserved = mapping_->reserve(first - front, front + total_ + kAlignment); !reserved) return reserved;
+    const bool small = plan_.pieces == 1 && file->page == kPage && total_ < kLeastHuge;
+    const uint64_t room = small ? total_ : front + total_ + kAlignment;
+    if (auto reserved = mapping_->reserve(first - front, room, small ? kPage : kAlignment); !reserved) return reserved;
     mapping_->data_ = mapping_->base_ + front;
     // Sealed files, too: a client can punch holes in one, and the machine may then have no pages for them.
     mapping_->watch_.emplace(mapping_->base_, mapping_->bytes_, kPage);
@@ -184,7 +188,7 @@ Result<std::unique_ptr<Mapping>> MappingBuilder::complete() {
   }
   // All clients share the 65530 mappings that a process may have (vm.max_map_count).
   const uint64_t bytes = before_ + total_ + behind_;
-  munmap(mapping_->base_ + bytes, mapping_->bytes_ - bytes);
+  if (bytes < mapping_->bytes_) munmap(mapping_->base_ + bytes, mapping_->bytes_ - bytes);
   mapping_->bytes_ = bytes;
   mapping_->watch_->settle(bytes, mapping_->largest_page_);
   mapping_->watch_->note_waits(plan_.rules.waits, largest_file_);

@@ -55,7 +55,7 @@ class Mapping {
   friend class MappingBuilder;
   Mapping() = default;
   /// Reserves `bytes` of address space, and up to kAlignment more, with the huge-page alignment of `like`.
-  Result<void> reserve(uint64_t like, uint64_t bytes);
+  Result<void> reserve(uint64_t like, uint64_t bytes, uint64_t alignment);
 
   std::byte* base_ = nullptr;
   uint64_t bytes_ = 0;

@@ -72,6 +72,7 @@ uint64_t next_data(int fd, uint64_t from, uint64_t end) {
 /// each page would take longer.
 uint64_t end_of_data(int fd, uint64_t from, uint64_t end) {
   constexpr uint64_t kPagesSearchedInTheTimeOfACall = 16;
+  if (end - from <= kSmallPage) return end;
   struct stat file{};
   const auto pages = fstat(fd, &file) == 0 ? static_cast<uint64_t>(file.st_blocks) * 512 / kSmallPage : UINT64_MAX;
   if ((end - from) / kSmallPage >= pages / kPagesSearchedInTheTimeOfACall) {
@@ -98,7 +99,8 @@ bool is_punchable(int fd, const struct stat& file) {
 void populate(std::byte* at, uint64_t bytes, bool writable) {
   for (uint64_t done = 0; done < bytes; done += kStep) {
     const uint64_t step = std::min(kStep, bytes - done);
-    if (madvise(at + done, step, MADV_POPULATE_READ) != 0) return;
+    const bool one_call = writable && step == kSmallPage;
+    if (!one_call && madvise(at + done, step, MADV_POPULATE_READ) != 0) return;
     if (writable && madvise(at + done, step, MADV_POPULATE_WRITE) != 0) return;
   }
 }

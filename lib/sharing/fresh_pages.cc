@@ -31,11 +31,12 @@ int FreshPages::allocate(uintptr_t end) {
     if (may_be_huge_) end = std::max(end, stretch);
   }
   done_ = end;
+  if (only_huge_ && !may_be_huge_) return 0;
   return populate(from, end - from, Populate::write);
 }
 
 std::size_t FreshPages::chunk_at(uintptr_t at, std::size_t most, bool whole_huge) const {
-  const bool huge = at >= huge_from_ && at < huge_end_;
+  const bool huge = is_huge(at);
   if (huge && whole_huge) return round_down(at, kHugePage) + kHugePage - at;
   const uintptr_t edge = at < huge_from_ ? huge_from_ : huge ? huge_end_ : done_;
   return std::min(most, edge - at);

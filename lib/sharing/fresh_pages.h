@@ -17,11 +17,11 @@ int populate(uintptr_t at, std::size_t length, Populate how);
 class FreshPages {
  public:
   /// For [at, at + length), mapped from a memfd. `may_be_huge`: nothing there has pages yet, and the bytes of the file
-  /// are where huge pages would be.
-  FreshPages(uintptr_t at, std::size_t length, bool may_be_huge)
-      : end_(at + length), done_(at), huge_from_(at), huge_end_(at), may_be_huge_(may_be_huge) {}
+  /// are where huge pages would be. `only_huge`: small pages come with the bytes, later.
+  FreshPages(uintptr_t at, std::size_t length, bool may_be_huge, bool only_huge)
+      : end_(at + length), done_(at), huge_from_(at), huge_end_(at), may_be_huge_(may_be_huge), only_huge_(only_huge) {}
 
-  bool has_huge() const { return huge_end_ > huge_from_; }
+  bool is_huge(uintptr_t at) const { return at >= huge_from_ && at < huge_end_; }
   /// Whether `at` has a page already.
   bool reaches(uintptr_t at) const { return at < done_; }
   /// Allocates the next pages, at least up to `end`. Returns 0 or an errno value.
@@ -40,7 +40,7 @@ class FreshPages {
 
   uintptr_t end_, done_;            // `done_`: the first address without a page
   uintptr_t huge_from_, huge_end_;  // the last huge pages
-  bool may_be_huge_;
+  bool may_be_huge_, only_huge_;
 };
 
 }  // namespace uroce::sharing

@@ -123,9 +123,10 @@ std::optional<Mapping> query_mapping(int maps, uintptr_t address) {
   return mapping;
 }
 
+int open_maps() { return ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC); }
+
 /// nullopt where the kernel has no such query.
-std::optional<std::vector<Mapping>> query_mappings(uintptr_t first, uintptr_t end) {
-  const int maps = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+std::optional<std::vector<Mapping>> query_mappings(int maps, uintptr_t first, uintptr_t end) {
   if (maps < 0) return std::nullopt;
   std::optional<std::vector<Mapping>> found(std::in_place);
   for (uintptr_t at = first; at < end; at = found->back().end) {
@@ -134,11 +135,38 @@ std::optional<std::vector<Mapping>> query_mappings(uintptr_t first, uintptr_t en
     if (!mapping || mapping->first >= end) break;
     found->push_back(std::move(*mapping));
   }
-  ::close(maps);
   return found;
 }
 
+struct KeptMaps {
+  int fd = -1;
+  dev_t device = 0;
+  ino_t inode = 0;
+  pid_t process = -1;
+};
+KeptMaps kept_maps;
+
+/// Whether `fd` still is what was kept: a program may close what it does not know.
+bool is_kept(int fd) {
+  struct stat file{};
+  return ::fstat(fd, &file) == 0 && file.st_dev == kept_maps.device && file.st_ino == kept_maps.inode;
+}
+
 }  // namespace
+
+int MapsFile::of_this_process() {
+  const pid_t self = ::getpid();
+  if (kept_maps.process == self && is_kept(kept_maps.fd)) return kept_maps.fd;
+  struct stat file{};
+  const int fd = open_maps();
+  if (fd >= 0 && ::fstat(fd, &file) == 0) kept_maps = {fd, file.st_dev, file.st_ino, self};
+  return fd;
+}
+
+void MapsFile::forget() {
+  if (kept_maps.fd >= 0 && is_kept(kept_maps.fd)) ::close(kept_maps.fd);
+  kept_maps = {};
+}
 
 int find_place(int maps, uintptr_t address, Place& place) {
   ProcmapQuery query{.query_flags = kCoveringOrNext, .query_address = address};
@@ -165,7 +193,14 @@ Result<std::vector<Mapping>> read_mappings() {
 }
 
 Result<std::vector<Mapping>> read_mappings(uintptr_t first, uintptr_t end) {
-  if (auto found = query_mappings(first, end)) return std::move(*found);
+  const int maps = open_maps();
+  auto found = read_mappings(maps, first, end);
+  if (maps >= 0) ::close(maps);
+  return found;
+}
+
+Result<std::vector<Mapping>> read_mappings(int maps, uintptr_t first, uintptr_t end) {
+  if (auto found = query_mappings(maps, first, end)) return std::move(*found);
   auto all = read_mappings();
   if (all) std::erase_if(*all, [&](const Mapping& mapping) { return mapping.end <= first || mapping.first >= end; });
   return all;

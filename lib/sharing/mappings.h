@@ -33,6 +33,18 @@ Result<std::vector<Mapping>> read_mappings();
 /// kernels: as read_mappings()).
 Result<std::vector<Mapping>> read_mappings(uintptr_t first, uintptr_t end);
 
+/// A descriptor of this process's /proc/self/maps. It stays open, because opening it costs ten times what a query does.
+/// One thread at a time.
+class MapsFile {
+ public:
+  /// The descriptor, or -1. It is opened anew where the program has closed it, and in a child of fork().
+  static int of_this_process();
+  /// For a child of fork(), which has its parent's.
+  static void forget();
+};
+/// The same by that descriptor.
+Result<std::vector<Mapping>> read_mappings(int maps, uintptr_t first, uintptr_t end);
+
 /// Where a mapping maps a file from.
 struct Place {
   uintptr_t first = 0, end = 0;
@@ -40,9 +52,9 @@ struct Place {
   dev_t device = 0;
   ino_t inode = 0;
 };
-/// The mapping that holds `address`, or the next one above it. `maps`: a descriptor of /proc/self/maps. It neither
-/// allocates nor sets errno. Returns ENOENT where there is none, and another errno value where the kernel cannot tell
-/// (before Linux 6.11).
+/// The mapping that holds `address`, or the next one above it. `maps`: a descriptor of /proc/self/maps. The call
+/// neither allocates nor sets errno. Returns ENOENT where there is none, and another errno value where the kernel
+/// cannot tell (before Linux 6.11).
 int find_place(int maps, uintptr_t address, Place& place);
 
 /// False for files with a path outside /dev, and for what stands in for memory there.

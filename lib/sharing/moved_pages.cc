@@ -113,6 +113,13 @@ void keep_mergeable(const Mapping& mapping, uintptr_t first) {
   if ((mapping.protection & PROT_WRITE) != 0) (void)populate(first, page_size(), Populate::write);
 }
 
+// A write beyond the limit would end the process with SIGXFSZ.
+bool can_write_up_to(uint64_t end) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_FSIZE, &limit);
+  return end <= limit.rlim_cur;
+}
+
 // Memory without an inode is neither device memory nor hugetlbfs.
 Result<std::size_t> page_of(const Mapping& mapping) {
   if (mapping.inode == 0) return page_size();
@@ -168,6 +175,8 @@ Result<void> MovedPages::move(const Mapping& mapping, uintptr_t first, uintptr_t
                               .protection = mapping.protection,
                               .zero_where_missing = mapping.inode == 0,
                               .fresh_file = true,
+                              .into = *page == page_size() && can_write_up_to(*offset + length) ? (*arena)->fd() : -1,
+                              .into_offset = *offset,
                               .park = park.at()},
                              mapping, *page);
   const std::size_t done = !moved ? 0 : moved->runs == 1 ? length : moved->bytes;

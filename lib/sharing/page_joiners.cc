@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 
 #include "sharing/page_syscall.h"
+#include "sharing/thread_list.h"
 
 namespace uroce::sharing {
 namespace {
@@ -32,9 +33,9 @@ void for_words_of_block(uintptr_t block, uintptr_t first, uintptr_t end, const D
 // The blocks that start in [first, end), which may be unmapped: read it through system calls.
 template <class Do>
 void for_blocks_outside(uintptr_t first, uintptr_t end, const Do& each) {
-  alignas(8) unsigned char copy[4096];
+  alignas(8) unsigned char copy[8192];
   const auto self = static_cast<uintptr_t>(raw_syscall(SYS_getpid));
-  for (uintptr_t from = round_down(first, kBlockAlignment); from < end; from += sizeof(copy)) {
+  for (uintptr_t from = round_down(first, kBlockAlignment); from < end;) {
     const std::size_t length = std::min(sizeof(copy), round_up(end, kBlockAlignment) - from);
     iovec local{copy, length}, remote{memory_at(from), length};
     const long got = raw_syscall(SYS_process_vm_readv, self, word_of(&local), 1, word_of(&remote), 1, 0);
@@ -42,8 +43,12 @@ void for_blocks_outside(uintptr_t first, uintptr_t end, const Do& each) {
       const uintptr_t at = from + static_cast<uintptr_t>(i);
       if (at < end && is_block(reinterpret_cast<const uint64_t*>(copy + i), at)) each(at);
     }
+    from = got > 0 ? from + static_cast<uintptr_t>(got) : round_down(from, page_size()) + page_size();
   }
 }
+
+// The rseq area is in the block, or at some distance below it (glibc 2.41).
+uintptr_t below_block() { return __rseq_offset < 0 ? static_cast<uintptr_t>(-__rseq_offset) : 0; }
 
 template <class Do>
 void for_words_of_blocks(uintptr_t first, uintptr_t end, bool below, const Do& each) {
@@ -72,12 +77,30 @@ uintptr_t find_thread_block(uintptr_t from, uintptr_t end, std::size_t whole) {
   return end;
 }
 
-// The rseq area is in the block, or at some distance below it (glibc 2.41).
-bool is_beside_thread_block(uintptr_t first, uintptr_t end) {
+bool thread_block_reaches(uintptr_t first, uintptr_t end) {
   bool found = false;
-  const auto note = [&](uintptr_t) { found = true; };
-  for_blocks_outside(first - kThreadBlockBytes, first, note);
-  if (__rseq_offset < 0) for_blocks_outside(end, end + static_cast<uintptr_t>(-__rseq_offset), note);
+  for_blocks_outside(first - kThreadBlockBytes, end + below_block(), [&](uintptr_t) { found = true; });
+  return found;
+}
+
+// A thread registers its list of robust futexes, which lies in its control block (set_robust_list(2)).
+std::optional<bool> thread_reaches(int tasks, uintptr_t first, uintptr_t end) {
+  const auto list_of = [](pid_t thread) {
+    uintptr_t head = 0, bytes = 0;
+    const long code = raw_syscall(SYS_get_robust_list, static_cast<uintptr_t>(thread), word_of(&head), word_of(&bytes));
+    return code == 0 ? head : 0;
+  };
+  const uintptr_t own = list_of(0), place = own - word_of(__builtin_thread_pointer());
+  if (own == 0 || place >= kThreadBlockBytes) return std::nullopt;
+  bool found = false, known = true;
+  const bool listed = for_threads(tasks, [&](pid_t thread) {
+    const uintptr_t list = list_of(thread);
+    known = list != 0;
+    const uintptr_t block = list - place;
+    found = known && block - below_block() < end && first < block + kThreadBlockBytes;
+    return known && !found;
+  });
+  if (!listed || !known) return std::nullopt;
   return found;
 }
 

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace uroce::sharing {
 
@@ -20,9 +21,13 @@ constexpr std::size_t kThreadBlockBytes = 2560;
 /// memory, which must be readable, has to be fast.
 uintptr_t find_thread_block(uintptr_t from, uintptr_t end, std::size_t whole);
 
-/// Whether the kernel may store into [first, end) for a thread whose control block starts outside: into a part of the
-/// block, or into its rseq(2) area. Reads the pages around the range.
-bool is_beside_thread_block(uintptr_t first, uintptr_t end);
+/// Whether the kernel may store into [first, end) for a thread: into its control block, or into its rseq(2) area. Reads
+/// the range and the bytes around it.
+bool thread_block_reaches(uintptr_t first, uintptr_t end);
+
+/// The same, by asking the threads. `tasks`: a descriptor of /proc/self/task. nullopt where they do not tell: one is
+/// about to end, or is not of the C library.
+std::optional<bool> thread_reaches(int tasks, uintptr_t first, uintptr_t end);
 
 /// Requeues waiting threads to `staging`, a shared mapping that is about to replace the pages at `at`. `below`: also
 /// for a block that starts below them. Stores only on the stack and takes no lock (page_syscall.h).

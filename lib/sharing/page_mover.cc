@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 
 #include "sharing/addresses.h"
+#include "sharing/mappings.h"
 #include "sharing/page_guard.h"
 #include "sharing/page_steps.h"
 #include "sharing/page_syscall.h"
@@ -32,6 +33,8 @@ constexpr std::size_t kSmallChunkBytes = 32 * 1024;
 
 /// Fewer pages are copied without a look at which are there.
 constexpr std::size_t kWorthALook = 64 * 1024;
+/// A page is read in the time in which four threads are asked.
+constexpr std::size_t kFasterToRead = 32 * 1024;
 /// More than the stack frames of a move.
 constexpr std::size_t kOwnFrames = 128 * 1024;
 
@@ -45,10 +48,17 @@ int open_pagemap(std::span<const Replacement> runs) {
   return std::ranges::any_of(runs, worth) ? ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -1;
 }
 
+/// A descriptor of /proc/self/task, where asking all threads is faster than reading the pages; else -1.
+int open_tasks(std::span<const Replacement> runs) {
+  const auto worth = [](const Replacement& run) { return run.length > kFasterToRead; };
+  if (!std::ranges::any_of(runs, worth)) return -1;
+  return ::open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
 /// A descriptor of /proc/self/maps, where it is of use; else -1.
-int open_maps(std::span<const Replacement> runs) {
+int maps_for(std::span<const Replacement> runs) {
   const auto has_file = [](const Replacement& run) { return run.file >= 0; };
-  return std::ranges::any_of(runs, has_file) ? ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC) : -1;
+  return std::ranges::any_of(runs, has_file) ? MapsFile::of_this_process() : -1;
 }
 
 std::unexpected<Error> cannot_start(int code) {
@@ -95,7 +105,7 @@ PageMover::PageMover(const PageGuard& guard, std::span<const Replacement> runs, 
 
 PageMover::~PageMover() {
   if (work_ != nullptr) {
-    for (const int fd : {work_->stop_fd, work_->pipe_in, work_->pipe_out, work_->maps, work_->pagemap}) {
+    for (const int fd : {work_->stop_fd, work_->pipe_in, work_->pipe_out, work_->pagemap, work_->tasks}) {
       if (fd >= 0) ::close(fd);
     }
     work_->~PageWork();
@@ -145,8 +155,9 @@ void PageMover::end_monitor() {
 
 Result<Moved> PageMover::run() {
   if (work_ == nullptr) return fail(ENOMEM, "no memory for the threads that move pages");
-  work_->maps = open_maps(work_->runs);
+  work_->maps = maps_for(work_->runs);
   work_->pagemap = open_pagemap(work_->runs);
+  work_->tasks = open_tasks(work_->runs);
   if (work_->kind == PageKind::private_file) {
     if (auto monitor = start_monitor(); !monitor) return std::unexpected(std::move(monitor.error()));
   }
@@ -172,11 +183,16 @@ bool may_go_alone(const Replacement& run, PageKind kind) {
 
 Moved replace_alone(const PageGuard& guard, const Replacement run, PageKind kind, std::size_t page) {
   const std::span<const Replacement> runs(&run, 1);
-  PageWork work{
-      .guard = guard, .kind = kind, .page = page, .runs = runs, .maps = open_maps(runs), .pagemap = open_pagemap(runs)};
+  PageWork work{.guard = guard,
+                .kind = kind,
+                .page = page,
+                .runs = runs,
+                .maps = maps_for(runs),
+                .pagemap = open_pagemap(runs),
+                .tasks = open_tasks(runs)};
   work.chunk = chunk_of(guard, page);
   replace_runs(work);
-  for (const int fd : {work.maps, work.pagemap}) {
+  for (const int fd : {work.pagemap, work.tasks}) {
     if (fd >= 0) ::close(fd);
   }
   return work.moved;

@@ -23,6 +23,7 @@ class PresentPages {
 
   bool swapped() const { return swapped_; }  ///< some are swapped out
   bool empty() const { return count_ == 0; }
+  bool all(std::size_t length) const { return count_ == 1 && runs_[0].end - runs_[0].first == length; }
   const PageRun* begin() const { return runs_.data(); }
   const PageRun* end() const { return runs_.data() + count_; }
 

@@ -22,6 +22,10 @@ struct Replacement {
   bool zero_where_missing = false;
   /// `staging` is fresh memory of a file, equal to `at` modulo 2 MiB: it may have huge pages.
   bool fresh_file = false;
+  /// `fresh_file` only, of small pages: the file of `staging`, and where `staging` begins in it. The bytes are written
+  /// to the file where it has no huge pages. -1: they are stored into `staging`.
+  int into = -1;
+  uint64_t into_offset = 0;
   /// `protectable` only: another mapping of the same pages, to copy from, or the file that has them. The program may
   /// unmap its own mapping meanwhile. 0 and -1: there is none.
   uintptr_t view = 0;
@@ -43,6 +47,7 @@ inline void drop_front(Replacement& run, std::size_t bytes) {
     if (*address != 0) *address += bytes;
   }
   run.offset += bytes;
+  run.into_offset += bytes;
   run.length -= bytes;
 }
 

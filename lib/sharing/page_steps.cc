@@ -20,6 +20,7 @@
 namespace uroce::sharing {
 namespace {
 
+constexpr const char* kCopying = "copying the pages";
 constexpr const char* kPutting = "putting the new pages in place";
 
 int remap(uintptr_t from, std::size_t length, uintptr_t how, uintptr_t to) {
@@ -72,9 +73,20 @@ void read_bytes(const Replacement& run, uintptr_t to, uintptr_t from, std::size_
   }
 }
 
+/// Writes bytes of the run to the file. Returns 0 or an errno value.
+int write_bytes(const Replacement& run, uintptr_t from, std::size_t offset, std::size_t length) {
+  for (std::size_t done = 0; done < length;) {
+    const long put = raw_syscall(SYS_pwrite64, static_cast<uintptr_t>(run.into), from + done, length - done,
+                                 run.into_offset + offset + done);
+    if (put <= 0) return put == 0 ? EIO : static_cast<int>(-put);
+    done += static_cast<std::size_t>(put);
+  }
+  return 0;
+}
+
 /// `from`: where the bytes of the run are now that begin at its byte `offset`.
-__attribute__((no_sanitize("address", "thread"))) void copy_bytes(const Replacement& run, uintptr_t from,
-                                                                  std::size_t offset, std::size_t length) {
+__attribute__((no_sanitize("address", "thread"))) void store_bytes(const Replacement& run, uintptr_t from,
+                                                                   std::size_t offset, std::size_t length) {
   const uintptr_t staging = run.staging + offset, base = run.base + offset;
   if (run.skip_zeros) {
     const uintptr_t view = run.view + offset;
@@ -95,6 +107,34 @@ __attribute__((no_sanitize("address", "thread"))) void copy_bytes(const Replacem
   }
 }
 
+/// Gives all of the run's pages there memory, also those that have no bytes.
+int allocate_in_file(const Replacement& run, std::size_t offset, std::size_t length) {
+  return static_cast<int>(
+      -raw_syscall(SYS_fallocate, static_cast<uintptr_t>(run.into), 0, run.into_offset + offset, length));
+}
+
+/// Bytes of the run that move at a time.
+struct Chunk {
+  std::size_t offset, length;
+  bool by_file;  ///< write the bytes to the file of the new pages
+};
+
+/// `from`: where the chunk's bytes are now. Pages that are not `present` have none. Returns 0 or an errno value.
+int copy_chunk(const Replacement& run, const Chunk& chunk, uintptr_t from, const PresentPages& present) {
+  int code = 0;
+  for (const auto& [first, end] : present) {
+    const std::size_t offset = chunk.offset + (first - from);
+    if (!chunk.by_file) {
+      store_bytes(run, first, offset, end - first);
+    } else if (code == 0) {
+      code = write_bytes(run, first, offset, end - first);
+    }
+  }
+  if (chunk.by_file && code == 0 && !present.all(chunk.length))
+    code = allocate_in_file(run, chunk.offset, chunk.length);
+  return code;
+}
+
 #define UROCE_STEP(name, expression)                                         \
   do {                                                                       \
     moved.step = name;                                                       \
@@ -103,7 +143,7 @@ __attribute__((no_sanitize("address", "thread"))) void copy_bytes(const Replacem
 
 /// Bytes to guard at a time. A huge page moves as a whole, or the kernel would map it in parts. Where the kernel's own
 /// accesses fail meanwhile, that takes too long, unless there is nothing to copy.
-std::size_t next_chunk(const PageWork& work, const Replacement& run, const FreshPages& fresh, std::size_t done) {
+std::size_t next_length(const PageWork& work, const Replacement& run, const FreshPages& fresh, std::size_t done) {
   const std::size_t whole = fresh.chunk_at(run.staging + done, work.chunk, true);
   if (whole <= work.chunk || work.guard.kernel_waits()) return whole;
   const bool untouched =
@@ -112,29 +152,35 @@ std::size_t next_chunk(const PageWork& work, const Replacement& run, const Fresh
 }
 
 /// Whether the kernel may store into the pages on its own.
-bool has_thread_block(const Replacement& run, const PresentPages& present, uintptr_t at, std::size_t length) {
-  for (const auto& [first, end] : present) {
-    if (find_thread_block(first, end, run.length) < end) return true;
+bool has_thread_block(const PageWork& work, const PresentPages& present, uintptr_t at, std::size_t length) {
+  if (work.tasks >= 0) {
+    if (const auto known = thread_reaches(work.tasks, at, at + length)) return *known;
   }
-  return is_beside_thread_block(at, at + length);
+  for (const auto& [first, end] : present) {
+    if (thread_block_reaches(first, end)) return true;
+  }
+  return !present.all(length) && (thread_block_reaches(at, at) || thread_block_reaches(at + length, at + length));
 }
 
 /// Prepares pages that threads still use. Nobody waits yet.
-int prepare_chunk(const PageWork& work, const Replacement& run, uintptr_t at, std::size_t length, Moved& moved,
+int prepare_chunk(const PageWork& work, const Replacement& run, const Chunk& chunk, Moved& moved,
                   std::optional<ThreadStop>& stopped) {
+  const auto [offset, length, by_file] = chunk;
+  const uintptr_t at = run.at + offset;
   const PresentPages present(run.zero_where_missing ? work.pagemap : -1, at, length);
   for (const auto& [first, end] : present) {
     const bool read = present.swapped() || (work.kind == PageKind::protectable && run.fresh_file);
     if (read) UROCE_STEP("reading the pages", populate(first, end - first, Populate::read));
   }
+  if (by_file && !present.all(length)) UROCE_STEP("allocating shared pages", allocate_in_file(run, offset, length));
   if (run.skip_zeros) {
-    const uintptr_t staging = run.staging + (at - run.at), view = run.view + (at - run.at);
+    const uintptr_t staging = run.staging + offset, view = run.view + offset;
     UROCE_STEP("allocating private pages",
                for_pages_with_bytes(view, view + length, [&](uintptr_t first, uintptr_t end) {
                  return populate(staging + (first - view), end - first, Populate::write);
                }));
   }
-  if (!has_thread_block(run, present, at, length)) return 0;
+  if (!has_thread_block(work, present, at, length)) return 0;
   if (work.helper_stack == 0) UROCE_STEP("stopping threads", EAGAIN);
   const auto self = static_cast<pid_t>(raw_syscall(SYS_gettid));
   stopped.emplace(work.helper_stack, std::initializer_list<pid_t>{self});
@@ -145,15 +191,17 @@ int prepare_chunk(const PageWork& work, const Replacement& run, uintptr_t at, st
 }
 
 /// Threads that access the chunk wait while its bytes are copied from the park.
-int replace_anonymous_chunk(const PageWork& work, const Replacement& run, std::size_t length, Moved& moved) {
-  const uintptr_t at = run.at + moved.bytes, staging = run.staging + moved.bytes, park = run.park + moved.bytes;
+int replace_anonymous_chunk(const PageWork& work, const Replacement& run, const Chunk& chunk, Moved& moved) {
+  const std::size_t length = chunk.length;
+  const uintptr_t at = run.at + chunk.offset, staging = run.staging + chunk.offset, park = run.park + chunk.offset;
   UROCE_STEP("watching the pages", work.guard.watch(at, length, PageGuard::kMissing | PageGuard::kStores));
   UROCE_STEP("putting the pages aside", put_aside(at, park, length));
-  for (const auto& [first, end] : PresentPages(run.zero_where_missing ? work.pagemap : -1, park, length)) {
-    copy_bytes(run, first, first - run.park, end - first);
+  moved.step = kCopying;
+  moved.error = copy_chunk(run, chunk, park, PresentPages(run.zero_where_missing ? work.pagemap : -1, park, length));
+  if (moved.error == 0) {
+    moved.step = kPutting;
+    moved.error = protect(staging, length, run.protection);
   }
-  moved.step = kPutting;
-  moved.error = protect(staging, length, run.protection);
   // The park becomes one mapping, which children of fork() need not copy.
   raw_syscall(SYS_madvise, park, length, MADV_DONTFORK);
   // Nobody's memory is to be replaced, and nothing is to be where the program has nothing.
@@ -181,14 +229,14 @@ bool is_in_place(const PageWork& work, const Replacement& run, uintptr_t at, std
 }
 
 /// Threads that store into the chunk wait while it is copied.
-int replace_protectable_chunk(const PageWork& work, const Replacement& run, std::size_t length, Moved& moved) {
-  const uintptr_t at = run.at + moved.bytes, staging = run.staging + moved.bytes;
+int replace_protectable_chunk(const PageWork& work, const Replacement& run, const Chunk& chunk, Moved& moved) {
+  const std::size_t length = chunk.length;
+  const uintptr_t at = run.at + chunk.offset, staging = run.staging + chunk.offset;
   UROCE_STEP("watching the pages", work.guard.watch(at, length, PageGuard::kStores));
   UROCE_STEP("write-protecting the pages", work.guard.stop_stores(at, length));
   if (!is_in_place(work, run, at, length)) UROCE_STEP(kPutting, EFAULT);
-  for (const auto& [first, end] : PresentPages(run.zero_where_missing ? work.pagemap : -1, at, length)) {
-    copy_bytes(run, first, first - run.at, end - first);
-  }
+  UROCE_STEP(kCopying,
+             copy_chunk(run, chunk, at, PresentPages(run.zero_where_missing ? work.pagemap : -1, at, length)));
   UROCE_STEP("mprotect", protect(staging, length, run.protection));
   UROCE_STEP(kPutting, work.guard.stop_stores(at, length));  // fails where the program has unmapped the pages
   UROCE_STEP(kPutting, put_in_place(staging, at, length));
@@ -197,29 +245,29 @@ int replace_protectable_chunk(const PageWork& work, const Replacement& run, std:
 }
 
 /// No thread can store into the chunk.
-int replace_unguarded_chunk(const Replacement& run, std::size_t length, Moved& moved) {
-  const uintptr_t at = run.at + moved.bytes, staging = run.staging + moved.bytes;
+int replace_unguarded_chunk(const Replacement& run, const Chunk& chunk, Moved& moved) {
+  const std::size_t length = chunk.length;
+  const uintptr_t at = run.at + chunk.offset, staging = run.staging + chunk.offset;
   UROCE_STEP("populating the pages", populate(at, length, Populate::read));
-  copy_bytes(run, at, moved.bytes, length);
+  UROCE_STEP(kCopying, copy_chunk(run, chunk, at, PresentPages(-1, at, length)));
   UROCE_STEP("mprotect", protect(staging, length, run.protection));
   UROCE_STEP(kPutting, put_in_place(staging, at, length));
   return 0;
 }
 
-int replace_chunk(const PageWork& work, const Replacement& run, std::size_t length, Moved& moved) {
-  if (work.kind == PageKind::unguarded) return replace_unguarded_chunk(run, length, moved);
-  const uintptr_t at = run.at + moved.bytes;
+int replace_chunk(const PageWork& work, const Replacement& run, const Chunk& chunk, Moved& moved) {
+  if (work.kind == PageKind::unguarded) return replace_unguarded_chunk(run, chunk, moved);
   std::optional<ThreadStop> stopped;
-  if (const int code = prepare_chunk(work, run, at, length, moved, stopped); code != 0) return code;
-  const int code = work.kind == PageKind::protectable ? replace_protectable_chunk(work, run, length, moved)
-                                                      : replace_anonymous_chunk(work, run, length, moved);
+  if (const int code = prepare_chunk(work, run, chunk, moved, stopped); code != 0) return code;
+  const int code = work.kind == PageKind::protectable ? replace_protectable_chunk(work, run, chunk, moved)
+                                                      : replace_anonymous_chunk(work, run, chunk, moved);
   // Those who began to wait before the pages were private.
-  if (code == 0 && run.base != 0 && !run.keep_base) wake_joiners(at, length);
+  if (code == 0 && run.base != 0 && !run.keep_base) wake_joiners(run.at + chunk.offset, chunk.length);
   return code;
 }
 
 int replace_chunks(const PageWork& work, const Replacement& run, Moved& moved) {
-  FreshPages fresh(run.staging, run.length, run.fresh_file && work.page == page_size());
+  FreshPages fresh(run.staging, run.length, run.fresh_file && work.page == page_size(), run.into >= 0);
   while (moved.bytes < run.length) {
     const uintptr_t at = run.at + moved.bytes, staging = run.staging + moved.bytes;
     if (!fresh.reaches(staging)) {
@@ -232,12 +280,14 @@ int replace_chunks(const PageWork& work, const Replacement& run, Moved& moved) {
       UROCE_STEP("allocating shared pages",
                  run.skip_zeros || run.has_pages ? fresh.skip(staging + next) : fresh.allocate(staging + next));
     }
-    const std::size_t length = next_chunk(work, run, fresh, moved.bytes);
+    const Chunk chunk{.offset = moved.bytes,
+                      .length = next_length(work, run, fresh, moved.bytes),
+                      .by_file = run.into >= 0 && !fresh.is_huge(staging)};
     // Where a part of a huge page has moved, the kernel has unmapped the rest.
-    if (fresh.has_huge() && length < kHugePage)
-      UROCE_STEP("mapping shared pages", populate(staging, length, Populate::read));
-    if (const int code = replace_chunk(work, run, length, moved); code != 0) return code;
-    moved.bytes += length;
+    if (fresh.is_huge(staging) && chunk.length < kHugePage)
+      UROCE_STEP("mapping shared pages", populate(staging, chunk.length, Populate::read));
+    if (const int code = replace_chunk(work, run, chunk, moved); code != 0) return code;
+    moved.bytes += chunk.length;
   }
   return 0;
 }

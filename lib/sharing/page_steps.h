@@ -21,6 +21,7 @@ struct PageWork {
   int pipe_out = -1, pipe_in = -1;  ///< private_file only
   int maps = -1;                    ///< /proc/self/maps, where a run has a `file`
   int pagemap = -1;                 ///< /proc/self/pagemap, where a run is `zero_where_missing`
+  int tasks = -1;                   ///< /proc/self/task, where a run is so long that asking the threads is faster
   uintptr_t buffer = 0;             ///< private_file only, as long as a chunk
   std::size_t chunk = 0;            ///< bytes guarded at a time; a huge page, where the new pages are huge
   uintptr_t helper_stack = 0;       ///< for ThreadStop; 0: a chunk with a thread control block fails with EAGAIN

@@ -161,11 +161,12 @@ Result<std::vector<SharedSegment>> Sharing::Impl::segments_of(const std::vector<
 
 Result<std::vector<SharedSegment>> Sharing::Impl::share(uintptr_t at, uintptr_t until, bool writable) {
   const uintptr_t first = round_down(at, page_size()), end = round_up(until, page_size());
-  auto mappings = read_mappings(first, end);
+  const int maps = MapsFile::of_this_process();
+  auto mappings = read_mappings(maps, first, end);
   if (!mappings) return std::unexpected(std::move(mappings.error()));
   const auto any = move_private(*mappings, first, end, writable);
   if (!any) return std::unexpected(any.error());
-  if (*any) mappings = read_mappings(first, end);
+  if (*any) mappings = read_mappings(maps, first, end);
   if (!mappings) return std::unexpected(std::move(mappings.error()));
   auto segments = segments_of(*mappings, first, end, writable);
   if (segments && leave_out) advise(whole.within(at, until), MADV_DONTFORK);
@@ -184,7 +185,8 @@ void Sharing::Impl::release(uintptr_t first, uintptr_t end) {
 void Sharing::Impl::give_back(uintptr_t first, uintptr_t end) {
   constexpr int kTries = 3;  // other threads may map memory anew meanwhile
   for (int i = 0; i < kTries && !moved.within(first, end).empty(); ++i) {
-    if (const auto mappings = read_mappings(first, end)) moved.give_back(*mappings, first, end);
+    if (const auto mappings = read_mappings(MapsFile::of_this_process(), first, end))
+      moved.give_back(*mappings, first, end);
   }
 }
 
@@ -231,6 +233,7 @@ void Sharing::Impl::after_fork_in_child() {
   Impl& impl = *of_this_process;
   impl.copies.in_child();
   PageGuard::forget();
+  MapsFile::forget();
   impl.moved.forget_all();
   impl.files.forget_all();
   impl.held.clear();

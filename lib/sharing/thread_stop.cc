@@ -9,7 +9,6 @@
 #include <iterator>
 #include <new>
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/ptrace.h>
@@ -18,6 +17,7 @@
 #include <sys/wait.h>
 
 #include "sharing/page_syscall.h"
+#include "sharing/thread_list.h"
 
 namespace uroce::sharing {
 namespace {
@@ -37,12 +37,6 @@ void wait_for(std::atomic<uint32_t>& word) {
   }
 }
 
-pid_t number_in(const char* text) {
-  pid_t number = 0;
-  for (; *text >= '0' && *text <= '9'; ++text) number = number * 10 + (*text - '0');
-  return number;
-}
-
 }  // namespace
 
 // A process that shares the memory, because a thread cannot trace its own process. It shares the caller's thread block,
@@ -52,7 +46,6 @@ struct ThreadStop::Helper {
   pid_t except[kMostExcepted] = {};
   pid_t pid = -1;
   std::atomic<uint32_t> permitted{0}, stopped{0}, release{0};
-  alignas(dirent64) char entries[8192];
 
   static int run(void* self);
   int seize_new_threads();
@@ -76,21 +69,16 @@ int ThreadStop::Helper::run(void* self) {
 
 int ThreadStop::Helper::seize_new_threads() {
   int seized = 0;
-  raw_syscall(SYS_lseek, as_argument(tasks), 0, SEEK_SET);
-  for (;;) {
-    const long bytes = raw_syscall(SYS_getdents64, as_argument(tasks), word_of(entries), sizeof(entries));
-    if (bytes <= 0) return seized;
-    for (long at = 0; at < bytes;) {
-      const auto* entry = reinterpret_cast<const dirent64*>(entries + at);
-      at += entry->d_reclen;
-      if (seize(number_in(entry->d_name))) ++seized;
-    }
-  }
+  for_threads(tasks, [&](pid_t thread) {
+    if (seize(thread)) ++seized;
+    return true;
+  });
+  return seized;
 }
 
 // False for a thread that is traced already, by this helper or by a debugger, and for one that has ended.
 bool ThreadStop::Helper::seize(pid_t thread) const {
-  if (thread == 0 || std::find(std::begin(except), std::end(except), thread) != std::end(except)) return false;
+  if (std::find(std::begin(except), std::end(except), thread) != std::end(except)) return false;
   if (raw_syscall(SYS_ptrace, PTRACE_SEIZE, as_argument(thread), 0, 0) != 0) return false;
   raw_syscall(SYS_ptrace, PTRACE_INTERRUPT, as_argument(thread), 0, 0);
   return true;

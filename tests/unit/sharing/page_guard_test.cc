@@ -1,15 +1,18 @@
-// The userfaultfd of a process is opened once: closing one visits every mapping.
+// Descriptors that stay open: the userfaultfd, /proc/self/maps and the memfd of moved pages.
 #include "sharing/page_guard.h"
 
 #include <cstdint>
+#include <string>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "shared_view.h"
+#include "sharing/mappings.h"
 
 namespace uroce::sharing {
 namespace {
@@ -62,6 +65,34 @@ TEST(PageGuard, IsOpenedAgainWhereTheProgramClosedIt) {
     const int fd = PageGuard::of_this_process()->fd();
     const int other = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     return ::dup2(other, fd) == fd && moves_a_page() && ::fcntl(fd, F_GETFD) >= 0;
+  }));
+}
+
+TEST(MapsFile, IsOpenedOnce) {
+  ASSERT_TRUE(moves_a_page());
+  const int fd = MapsFile::of_this_process();
+  ASSERT_GE(fd, 0);
+  EXPECT_TRUE(moves_a_page());
+  EXPECT_EQ(MapsFile::of_this_process(), fd);
+}
+
+TEST(MapsFile, IsOpenedAgainWhereTheProgramClosedIt) {
+  ASSERT_TRUE(moves_a_page());
+  EXPECT_TRUE(holds_in_child([] {
+    // The number is now of another process's mappings, in which nothing of this one is found.
+    const int fd = MapsFile::of_this_process();
+    const auto path = "/proc/" + std::to_string(::getppid()) + "/maps";
+    const int other = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    return ::dup2(other, fd) == fd && moves_a_page() && MapsFile::of_this_process() != fd;
+  }));
+}
+
+TEST(PageArena, IsNotWrittenBeyondALimitThatCameLater) {
+  ASSERT_TRUE(moves_a_page());
+  EXPECT_TRUE(holds_in_child([] {  // which SIGXFSZ would end
+    if (!moves_a_page()) return false;
+    const rlimit limit{.rlim_cur = kPage, .rlim_max = RLIM_INFINITY};
+    return ::setrlimit(RLIMIT_FSIZE, &limit) == 0 && moves_a_page();
   }));
 }
 

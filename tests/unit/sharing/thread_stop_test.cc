@@ -3,12 +3,17 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+#include "sharing/page_joiners.h"
 
 namespace uroce::sharing {
 namespace {
@@ -75,6 +80,33 @@ TEST_F(SharingThreadStop, AThreadGoesOnToWaitInASystemCall) {
   EXPECT_EQ(got, 1);
   EXPECT_EQ(byte, 'x');
   for (const int fd : ends) ::close(fd);
+}
+
+TEST(SharingThreads, LieInTheirPages) {
+  const int tasks = ::open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_GE(tasks, 0);
+  void* const elsewhere = ::mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const auto away = reinterpret_cast<uintptr_t>(elsewhere);
+  std::atomic<uintptr_t> block{0};
+  std::atomic<bool> end{false};
+  std::thread other([&] {
+    block = reinterpret_cast<uintptr_t>(__builtin_thread_pointer());
+    block.notify_one();
+    end.wait(false);
+  });
+  block.wait(0);
+  const uintptr_t page = block.load() / 4096 * 4096;
+  EXPECT_EQ(thread_reaches(tasks, page, page + 4096), true);
+  EXPECT_EQ(thread_reaches(tasks, block.load() + 64, block.load() + 128), true) << "a part of the block";
+  EXPECT_EQ(thread_reaches(tasks, away, away + 4096), false);
+  EXPECT_TRUE(thread_block_reaches(page, page + 4096));
+  EXPECT_FALSE(thread_block_reaches(away, away + 4096));
+  end = true;
+  end.notify_one();
+  other.join();
+  EXPECT_EQ(thread_reaches(-1, page, page + 4096), std::nullopt) << "the threads are not known";
+  ::munmap(elsewhere, 4096);
+  ::close(tasks);
 }
 
 TEST_F(SharingThreadStop, ThreadsThatStartAndEndMeanwhile) {
