@@ -14,7 +14,8 @@ namespace uroce {
 
 /// The daemon's devices, "uroce0" first. Any thread.
 /// Errors: ENOENT (no daemon at that path; the text says how to start one), EACCES (the socket's mode forbids it),
-/// EPROTO (another version; the text says which side to upgrade), ENOMEM (daemon.max_clients reached), ETIMEDOUT.
+/// EPROTONOSUPPORT (no version in common; the text says which side to upgrade), ENOMEM (daemon.max_clients reached),
+/// ETIMEDOUT.
 UROCE_API Result<std::vector<DeviceInfo>> daemon_devices(const DaemonOptions& options = {});
 
 /// Opens the device `name` over a connection of its own. Any thread. When the daemon ends, calls fail with EIO and

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <map>
 
+#include <fmt/format.h>
+
 #include <uroce/version.h>
 
 #include "message/hello_messages.h"
@@ -56,13 +58,33 @@ void watch_slow_calls(void (*told)(const SlowCall&)) { slow_call_watch = told; }
 
 Result<std::unique_ptr<DaemonLink>> DaemonLink::open(const DaemonOptions& options) {
   const std::string path = socket_path(options);
+  auto link = greet(path, message::kProtocol);
+  // Daemons of version 22 know no ranges: such a one cannot read the hello of a later version.
+  if (!link && link.error().code == EPROTO) link = greet(path, message::kOldestProtocol);
+  return link;
+}
+
+Result<std::unique_ptr<DaemonLink>> DaemonLink::greet(const std::string& path, uint32_t protocol) {
   auto connection = connect_to(path);
   if (!connection) return no_daemon(path, connection.error());
   connection->set_timeouts(kSocketTimeout, kSocketTimeout);
-  std::unique_ptr<DaemonLink> link(new DaemonLink(std::move(*connection), path));
+  std::unique_ptr<DaemonLink> link(new DaemonLink(std::move(*connection), path, protocol));
   auto reply = link->call<message::HelloReply>(message::Op::hello,
-                                               message::Hello{.queue_abi = queues::kAbiVersion, .version = kVersion});
+                                               message::Hello{.protocol = protocol,
+                                                              .queue_abi = queues::kAbiVersion,
+                                                              .version = kVersion,
+                                                              .oldest_queue_abi = queues::kOldestAbiVersion});
   if (!reply) return std::unexpected(reply.error());
+  const message::Hello& daemon = reply->daemon;
+  if (daemon.protocol < message::kOldestProtocol || daemon.protocol > protocol ||
+      daemon.queue_abi < queues::kOldestAbiVersion || daemon.queue_abi > queues::kAbiVersion) {
+    return fail(
+        EPROTONOSUPPORT,
+        fmt::format("the uroce daemon at {} is {} and answers with protocol {} and queues {}, which this library, {}, "
+                    "did not offer; upgrade the daemon",
+                    path, daemon.version.substr(0, 64), daemon.protocol, daemon.queue_abi, kVersion));
+  }
+  link->protocol_ = daemon.protocol;
   link->devices_ = std::move(reply->devices);
   link->daemon_version_ = std::move(reply->daemon.version);
   return link;

@@ -56,22 +56,25 @@ class DaemonLink : public Liveness {
 
   const std::vector<DeviceInfo>& devices() const { return devices_; }
   const std::string& daemon_version() const { return daemon_version_; }
+  /// The version of the protocol that both sides speak.
+  uint32_t protocol() const { return protocol_; }
   /// Connection::peer_process() of the daemon.
   int daemon_process() const { return connection_.peer_process(); }
 
   /// Sends `request` with `fds`, waits for the reply, and decodes it. `received` gets the reply's descriptors. `device`
-  /// is the one that the call is for, if any. Errors: the daemon's, EIO (it is gone), ETIMEDOUT, EPROTO.
+  /// is the one that the call is for, if any. Errors: the daemon's (EOPNOTSUPP: it is too old for the operation), EIO
+  /// (it is gone), ETIMEDOUT, EPROTO.
   template <class Reply, class Request>
   Result<Reply> call(message::Op op, const Request& request, std::span<const int> fds = {},
                      std::vector<message::Fd>* received = nullptr, DeviceSlot* device = nullptr) {
     std::vector<std::byte> bytes;
     const std::scoped_lock lock(mutex_);
     message::encode(bytes, message::RequestHeader{op, next_sequence(), device != nullptr ? device->number : 0});
-    message::encode(bytes, request);
+    message::encode(bytes, request, protocol_);
     auto body = exchange(bytes, fds, received, device);
     if (!body) return std::unexpected(body.error());
     Reply reply;
-    if (!message::decode(*body, reply)) return broken(EPROTO, "its reply is not what the request asks for");
+    if (!message::decode(*body, reply, protocol_)) return broken(EPROTO, "its reply is not what the request asks for");
     return reply;
   }
 
@@ -82,7 +85,7 @@ class DaemonLink : public Liveness {
   Result<void> post(message::Op op, const Request& request, const DeviceSlot* device = nullptr) {
     std::vector<std::byte> bytes;
     message::encode(bytes, message::RequestHeader{op, message::kNoReply, device != nullptr ? device->number : 0});
-    message::encode(bytes, request);
+    message::encode(bytes, request, protocol_);
     return submit(bytes);
   }
 
@@ -95,9 +98,15 @@ class DaemonLink : public Liveness {
   bool mine() const { return getpid() == owner_; }
 
  private:
-  DaemonLink(message::Connection connection, std::string socket)
-      : Liveness(connection.fd()), connection_(std::move(connection)), socket_(std::move(socket)), owner_(getpid()) {}
+  DaemonLink(message::Connection connection, std::string socket, uint32_t protocol)
+      : Liveness(connection.fd()),
+        connection_(std::move(connection)),
+        socket_(std::move(socket)),
+        owner_(getpid()),
+        protocol_(protocol) {}
 
+  /// Connects, and greets as a side whose newest protocol is `protocol`.
+  static Result<std::unique_ptr<DaemonLink>> greet(const std::string& path, uint32_t protocol);
   Result<std::span<const std::byte>> exchange(std::span<const std::byte> bytes, std::span<const int> fds,
                                               std::vector<message::Fd>* received, DeviceSlot* device);
   Result<void> submit(std::span<const std::byte> bytes);
@@ -115,6 +124,7 @@ class DaemonLink : public Liveness {
   message::Connection connection_;
   const std::string socket_;  // its path
   const pid_t owner_;
+  uint32_t protocol_;  // constant after the greeting
   uint32_t sequence_ = 0;
   uint64_t posted_ = 0;  // requests without a reply since the last reply
   bool broken_ = false;

@@ -4,6 +4,9 @@
 // For a structure of the public API, a specialization of `Fields` does the same (public_types.h). Little-endian, no
 // padding; a length precedes each list and text. A reader never goes past its bytes: a missing or too long value makes
 // it bad, and everything that it reads afterwards is zero.
+//
+// Members that came with a later version of the protocol are named by `archive.since(version, self.member)`. Towards a
+// side that speaks an older one they are left out: the reader keeps their initial values.
 #pragma once
 
 #include <array>
@@ -23,6 +26,8 @@ namespace uroce::message {
 
 /// Most elements of a list, and most bytes of a string.
 inline constexpr uint32_t kMaxElements = 4096;
+/// A version of the protocol that has every member.
+inline constexpr uint32_t kEveryMember = UINT32_MAX;
 
 template <class T>
 concept Number = std::is_arithmetic_v<T> || std::is_enum_v<T>;
@@ -44,11 +49,16 @@ void visit_fields(T& self, Archive& archive) {
 
 class Writer {
  public:
-  explicit Writer(std::vector<std::byte>& out) : out_(out) {}
+  /// `protocol`: the version that the reader speaks.
+  explicit Writer(std::vector<std::byte>& out, uint32_t protocol = kEveryMember) : out_(out), protocol_(protocol) {}
 
   template <class... T>
   void operator()(const T&... members) {
     (one(members), ...);
+  }
+  template <class... T>
+  void since(uint32_t version, const T&... members) {
+    if (protocol_ >= version) (one(members), ...);
   }
 
  private:
@@ -91,15 +101,21 @@ class Writer {
   }
 
   std::vector<std::byte>& out_;
+  const uint32_t protocol_;
 };
 
 class Reader {
  public:
-  explicit Reader(std::span<const std::byte> in) : in_(in) {}
+  /// `protocol`: the version that the writer spoke.
+  explicit Reader(std::span<const std::byte> in, uint32_t protocol = kEveryMember) : in_(in), protocol_(protocol) {}
 
   template <class... T>
   void operator()(T&... members) {
     (one(members), ...);
+  }
+  template <class... T>
+  void since(uint32_t version, T&... members) {
+    if (protocol_ >= version) (one(members), ...);
   }
 
   /// All values were read, and no bytes are left.
@@ -166,19 +182,20 @@ class Reader {
   }
 
   std::span<const std::byte> in_;
+  const uint32_t protocol_;
   bool good_ = true;
 };
 
 template <class T>
-void encode(std::vector<std::byte>& out, const T& value) {
-  Writer writer(out);
+void encode(std::vector<std::byte>& out, const T& value, uint32_t protocol = kEveryMember) {
+  Writer writer(out, protocol);
   writer(value);
 }
 
 /// False where `bytes` are not exactly one T.
 template <class T>
-bool decode(std::span<const std::byte> bytes, T& value) {
-  Reader reader(bytes);
+bool decode(std::span<const std::byte> bytes, T& value, uint32_t protocol = kEveryMember) {
+  Reader reader(bytes, protocol);
   reader(value);
   return reader.complete();
 }

@@ -1,7 +1,12 @@
 // The protocol between programs and the daemon: its version, its operations, and the header of each message. A program
 // has one connection, for all its opened devices and for connection management. Requests are handled in order; each has
 // one reply, unless its sender wants none. Each message is one packet of a SOCK_SEQPACKET socket; descriptors travel
-// beside it. Raise kProtocol with every change of these structures.
+// beside it.
+//
+// Programs and the daemon may be of different releases: they speak the newest version that both know (Hello). So raise
+// kProtocol with every change of these structures, and name what is new by Writer::since(). A daemon refuses an
+// operation that it does not know with EOPNOTSUPP. Records in pipes and in shared memory (AsyncRecord, CaptureRing)
+// stay as they are.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +19,9 @@
 namespace uroce::message {
 
 inline constexpr uint32_t kMagic = 0x65'63'6f'72;  // "roce"
-inline constexpr uint32_t kProtocol = 22;
+inline constexpr uint32_t kProtocol = 23;
+/// The oldest version that this release speaks, too.
+inline constexpr uint32_t kOldestProtocol = 22;
 /// Most bytes of one packet, and most descriptors beside it (SCM_MAX_FD is 253).
 inline constexpr std::size_t kMaxPacket = 65536;
 inline constexpr std::size_t kMaxFds = 200;
@@ -108,7 +115,7 @@ inline constexpr uint32_t kNoReply = 0;
 /// Devices that a program may have opened at a time on one connection.
 inline constexpr uint32_t kMaxDevices = 256;
 
-/// The beginning of every request.
+/// The beginning of every request. It never changes.
 struct RequestHeader {
   Op op{};
   uint32_t sequence = kNoReply;
@@ -125,7 +132,7 @@ struct Chunk {
   static void fields(auto& self, auto& archive) { archive(self.index, self.bytes); }
 };
 
-/// The beginning of every reply, and all of one with an error.
+/// The beginning of every reply, and all of one with an error. It never changes.
 struct ReplyHeader {
   uint32_t sequence = 0;
   int32_t error = 0;  ///< errno value

@@ -14,6 +14,8 @@ namespace uroce::queues {
 
 /// Raise it with every change of a structure in this file.
 inline constexpr uint32_t kAbiVersion = 5;
+/// The oldest layout that this release can use, too.
+inline constexpr uint32_t kOldestAbiVersion = 5;
 
 /// The header of each ring. Each index has a cache line of its own, and one writer.
 struct RingHeader {

@@ -183,7 +183,7 @@ Result<void> Client::send(ClientState* device, uint32_t sequence, const Result<R
     }
   }
   std::vector<std::byte> bytes;
-  message::encode(bytes, header);
+  message::encode(bytes, header, program_.protocol);
   if (answer) {
     bytes.insert(bytes.end(), answer->body.begin(), answer->body.end());
     fds.insert(fds.end(), answer->fds.begin(), answer->fds.end());

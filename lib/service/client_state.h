@@ -15,6 +15,7 @@
 #include "control/flow.h"
 #include "control/xrc_domain.h"
 #include "message/connection.h"
+#include "message/protocol.h"
 #include "service/arena.h"
 #include "service/capture.h"
 #include "service/handles.h"
@@ -70,6 +71,7 @@ struct Program {
   const Peer peer;
   const std::shared_ptr<User> user;
   bool greeted = false;                            ///< its hello was accepted
+  uint32_t protocol = message::kProtocol;          ///< the version that both sides speak
   std::unique_ptr<cm::ManagerUser> connections{};  ///< opened with the first call
   std::map<uint32_t, Charge> cm_channels{};
   std::unique_ptr<Capture> capture{};

@@ -66,7 +66,7 @@ Result<Reply> cm_create_channel(ClientState& client, const message::Empty& /*req
   auto channel = client.program.connections->create_channel();
   if (!channel) return std::unexpected(channel.error());
   client.program.cm_channels[channel->first] = std::move(*charge);
-  auto out = reply(message::CmChannelReply{channel->first});
+  auto out = reply(client, message::CmChannelReply{channel->first});
   out->fds.push_back(channel->second);
   return out;
 }
@@ -80,13 +80,13 @@ Result<Reply> cm_destroy_channel(ClientState& client, const message::Handle& req
 Result<Reply> cm_take_events(ClientState& client, const message::Handle& request) {
   auto events = client.program.connections->take_events(request.id, message::kMaxEventsTaken);
   if (!events) return std::unexpected(events.error());
-  return reply(message::CmEventsReply{std::move(*events)});
+  return reply(client, message::CmEventsReply{std::move(*events)});
 }
 
 Result<Reply> cm_create_id(ClientState& client, const message::CmCreateId& request) {
   auto id = client.program.connections->create_id(request.channel, request.space, request.type);
   if (!id) return std::unexpected(id.error());
-  return reply(message::Handle{*id});
+  return reply(client, message::Handle{*id});
 }
 
 Result<Reply> cm_destroy_id(ClientState& client, const message::Handle& request) {
@@ -96,7 +96,7 @@ Result<Reply> cm_destroy_id(ClientState& client, const message::Handle& request)
 Result<Reply> cm_info(ClientState& client, const message::Handle& request) {
   auto info = client.program.connections->info(request.id);
   if (!info) return std::unexpected(info.error());
-  return reply(message::CmInfoReply{std::move(*info)});
+  return reply(client, message::CmInfoReply{std::move(*info)});
 }
 
 // A program that is started anew at once finds the port of the one that was killed in use for a moment.
@@ -163,7 +163,7 @@ Result<Reply> cm_notify_established(ClientState& client, const message::Handle& 
 Result<Reply> cm_qp_attr(ClientState& client, const message::CmQpAttr& request) {
   auto found = client.program.connections->qp_attr(request.id, request.state);
   if (!found) return std::unexpected(found.error());
-  return reply(message::ModifyStep{found->second, found->first});
+  return reply(client, message::ModifyStep{found->second, found->first});
 }
 
 Result<Reply> cm_set_option(ClientState& client, const message::CmSetOption& request) {

@@ -43,26 +43,43 @@ DeviceInfo within_reach(const ClientState& client, DeviceInfo device) {
   return device;
 }
 
+std::string range(uint32_t oldest, uint32_t newest) {
+  return oldest == newest ? fmt::format("{}", newest) : fmt::format("{} to {}", oldest, newest);
+}
+
+/// The side's versions, for error texts.
+std::string spoken_by(const message::Hello& side) {
+  return fmt::format("{} (protocol {}, queues {})", side.version.substr(0, 64),
+                     range(side.oldest_protocol, side.protocol), range(side.oldest_queue_abi, side.queue_abi));
+}
+
 }  // namespace
 
 Result<Reply> hello(ClientState& client, const message::Hello& request, Call& call) {
-  const message::Hello own{.queue_abi = queues::kAbiVersion, .version = kVersion};
+  const message::Hello own{
+      .queue_abi = queues::kAbiVersion, .version = kVersion, .oldest_queue_abi = queues::kOldestAbiVersion};
   if (request.magic != own.magic) {
     call.malformed = true;
     return fail(EPROTO,
                 fmt::format("the first message does not begin with {:#x}: it is not a uroce client's", own.magic));
   }
-  if (request.protocol != own.protocol || request.queue_abi != own.queue_abi) {
-    const bool older = std::pair(request.protocol, request.queue_abi) < std::pair(own.protocol, own.queue_abi);
-    return fail(EPROTO, fmt::format("the application's uroce library is {} (protocol {}, queues {}), the daemon is {} "
-                                    "(protocol {}, queues {}); upgrade the {}",
-                                    request.version, request.protocol, request.queue_abi, own.version, own.protocol,
-                                    own.queue_abi, older ? "application's library" : "daemon (uroced)"));
+  const auto protocol =
+      message::common_version(own.protocol, own.oldest_protocol, request.protocol, request.oldest_protocol);
+  const auto queues =
+      message::common_version(own.queue_abi, own.oldest_queue_abi, request.queue_abi, request.oldest_queue_abi);
+  if (!protocol || !queues) {
+    const bool older = request.protocol < own.oldest_protocol || request.queue_abi < own.oldest_queue_abi;
+    return fail(EPROTONOSUPPORT,
+                fmt::format("the application's uroce library is {}, the daemon is {}; upgrade the {}",
+                            spoken_by(request), spoken_by(own), older ? "application's library" : "daemon (uroced)"));
   }
   client.program.greeted = true;
+  client.program.protocol = *protocol;
   message::HelloReply answer{.daemon = own};
+  answer.daemon.protocol = *protocol;
+  answer.daemon.queue_abi = *queues;
   for (const auto& device : client.server.devices()) answer.devices.push_back(device->info());
-  return reply(answer);
+  return reply(client, answer);
 }
 
 Result<Reply> barrier(ClientState& /*client*/, const message::Empty& /*request*/) { return Reply{}; }
@@ -99,9 +116,11 @@ Result<Reply> open_device(ClientState& client, const message::OpenDevice& reques
     out.owned.emplace_back(*wake);
   }
   for (const auto& fd : out.owned) out.fds.push_back(fd.get());
-  message::encode(out.body, message::OpenDeviceReply{.device = within_reach(client, device.info()),
-                                                     .doorbells = place_of((*session)->doorbells().small_rings()),
-                                                     .doorbell_entries = (*session)->doorbells().small_entries()});
+  message::encode(out.body,
+                  message::OpenDeviceReply{.device = within_reach(client, device.info()),
+                                           .doorbells = place_of((*session)->doorbells().small_rings()),
+                                           .doorbell_entries = (*session)->doorbells().small_entries()},
+                  client.program.protocol);
   if (!client.stands_for_program()) {
     if (auto admitted = client.admit(); !admitted) return std::unexpected(admitted.error());
   }
@@ -129,25 +148,25 @@ std::vector<std::pair<std::string, uint64_t>> counters_of(const ServerView& serv
 }
 
 Result<Reply> counters(ClientState& client, const message::Empty& /*request*/) {
-  return reply(message::Counters{counters_of(client.server, *client.session->device())});
+  return reply(client, message::Counters{counters_of(client.server, *client.session->device())});
 }
 
 Result<Reply> clock(ClientState& client, const message::Empty& /*request*/) {
   auto now = client.session->device()->clock();
   if (!now) return std::unexpected(now.error());
-  return reply(message::Clock{static_cast<uint64_t>(now->count())});
+  return reply(client, message::Clock{static_cast<uint64_t>(now->count())});
 }
 
 Result<Reply> query_gids(ClientState& client, const message::Empty& /*request*/) {
   message::Gids gids;
   for (const Gid& gid : client.session->device()->gids()) gids.bytes.push_back(gid.bytes);
-  return reply(gids);
+  return reply(client, gids);
 }
 
 Result<Reply> link_up(ClientState& client, const message::Empty& /*request*/) {
   auto up = client.session->device()->link_up();
   if (!up) return std::unexpected(up.error());
-  return reply(message::LinkUp{*up});
+  return reply(client, message::LinkUp{*up});
 }
 
 }  // namespace uroce::service

@@ -108,7 +108,7 @@ Result<Reply> register_memory(ClientState& client, const message::RegisterMemory
   client.registered_bytes.fetch_add(request.length, std::memory_order_relaxed);
   const uint32_t key = region->key;
   const uint32_t id = client.regions.add(std::move(region), std::move(*charge));
-  return reply(message::RegisterMemoryReply{.id = id, .key = key});
+  return reply(client, message::RegisterMemoryReply{.id = id, .key = key});
 }
 
 // The preparation before ends first, so that it does not count.
@@ -145,7 +145,7 @@ Result<Reply> create_null_region(ClientState& client, const message::Handle& req
   region->region = std::move(*made);
   const uint32_t key = region->key;
   const uint32_t id = client.regions.add(std::move(region), std::move(*charge));
-  return reply(message::RegisterMemoryReply{.id = id, .key = key});
+  return reply(client, message::RegisterMemoryReply{.id = id, .key = key});
 }
 
 Result<Reply> reregister_memory(ClientState& client, const message::ReregisterMemory& request, Call& call) {
@@ -189,13 +189,13 @@ Result<Reply> create_window(ClientState& client, const message::CreateWindow& re
   if (!window) return std::unexpected(window.error());
   const uint32_t key = (*window)->key();
   const uint32_t id = client.windows.add(std::move(*window), std::move(*charge));
-  return reply(message::CreateWindowReply{.id = id, .key = key});
+  return reply(client, message::CreateWindowReply{.id = id, .key = key});
 }
 
 Result<Reply> count_windows(ClientState& client, const message::Handle& request) {
   auto region = client.regions.find(request.id);
   if (!region) return std::unexpected(region.error());
-  return reply(message::WindowCount{client.session->device()->bound_windows((*region)->key)});
+  return reply(client, message::WindowCount{client.session->device()->bound_windows((*region)->key)});
 }
 
 Result<std::shared_ptr<ClientRegion>> take_region(ClientState& client, uint32_t id) {

@@ -16,7 +16,7 @@ Result<Reply> create_pd(ClientState& client, const message::Empty& /*request*/) 
   if (!charge) return std::unexpected(charge.error());
   auto pd = client.session->create_pd();
   if (!pd) return std::unexpected(pd.error());
-  return reply(message::Handle{client.pds.add(std::move(*pd), std::move(*charge))});
+  return reply(client, message::Handle{client.pds.add(std::move(*pd), std::move(*charge))});
 }
 
 Result<Reply> create_channel(ClientState& client, const message::Empty& /*request*/) {
@@ -25,7 +25,7 @@ Result<Reply> create_channel(ClientState& client, const message::Empty& /*reques
   auto channel = client.session->create_channel();
   if (!channel) return std::unexpected(channel.error());
   const int fd = (*channel)->fd();
-  auto out = reply(message::Handle{client.channels.add(std::move(*channel), std::move(*charge))});
+  auto out = reply(client, message::Handle{client.channels.add(std::move(*channel), std::move(*charge))});
   out->fds.push_back(fd);
   return out;
 }
@@ -48,14 +48,15 @@ Result<Reply> create_cq(ClientState& client, const message::CreateCq& request) {
                                 .header = place_of((*cq)->header_memory()),
                                 .ring_place = place_of((*cq)->ring_memory())};
   answer.id = client.cqs.add(std::move(*cq), std::move(*charge));
-  return reply(answer);
+  return reply(client, answer);
 }
 
 Result<Reply> resize_cq(ClientState& client, const message::ResizeCq& request) {
   auto cq = client.cqs.find(request.cq);
   if (!cq) return std::unexpected(cq.error());
   if (auto resized = (*cq)->resize(request.entries); !resized) return std::unexpected(resized.error());
-  return reply(message::ResizeCqReply{.entries = (*cq)->entries(), .ring_place = place_of((*cq)->ring_memory())});
+  return reply(client,
+               message::ResizeCqReply{.entries = (*cq)->entries(), .ring_place = place_of((*cq)->ring_memory())});
 }
 
 Result<Reply> moderate_cq(ClientState& client, const message::ModerateCq& request) {
@@ -83,14 +84,14 @@ Result<Reply> create_srq_of(ClientState& client, const message::CreateSrq& reque
                                  .max_sge = (*srq)->max_sge(),
                                  .place = place_of((*srq)->memory())};
   answer.id = client.srqs.add(std::move(*srq), std::move(*charge));
-  return reply(answer);
+  return reply(client, answer);
 }
 
 Result<Reply> resize_srq(ClientState& client, const message::ResizeSrq& request) {
   auto srq = client.srqs.find(request.srq);
   if (!srq) return std::unexpected(srq.error());
   if (auto resized = (*srq)->resize(request.max_wr); !resized) return std::unexpected(resized.error());
-  return reply(message::ResizeSrqReply{.max_wr = (*srq)->max_wr(), .place = place_of((*srq)->memory())});
+  return reply(client, message::ResizeSrqReply{.max_wr = (*srq)->max_wr(), .place = place_of((*srq)->memory())});
 }
 
 Result<Reply> create_address_handle(ClientState& client, const message::CreateAddressHandle& request) {
@@ -102,7 +103,7 @@ Result<Reply> create_address_handle(ClientState& client, const message::CreateAd
   if (!handle) return std::unexpected(handle.error());
   const uint32_t number = (*handle)->id();
   const uint32_t id = client.address_handles.add(std::move(*handle), std::move(*charge));
-  return reply(message::CreateAddressHandleReply{.id = id, .number = number});
+  return reply(client, message::CreateAddressHandleReply{.id = id, .number = number});
 }
 
 Result<Reply> destroy(ClientState& client, const message::Destroy& request) {

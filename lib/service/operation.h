@@ -23,9 +23,9 @@ struct Reply {
 };
 
 template <class T>
-Result<Reply> reply(const T& value) {
+Result<Reply> reply(const ClientState& client, const T& value) {
   Reply out;
-  message::encode(out.body, value);
+  message::encode(out.body, value, client.program.protocol);
   return out;
 }
 
@@ -61,7 +61,7 @@ struct Operation {
 template <class Request, auto Handler>
 Result<Reply> serve(ClientState& client, Call& call) {
   Request request;
-  if (!message::decode(call.body, request)) {
+  if (!message::decode(call.body, request, client.program.protocol)) {
     call.malformed = true;
     return fail(EPROTO, fmt::format("the message for operation {} has {} bytes that do not decode",
                                     static_cast<uint32_t>(call.op), call.body.size()));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <uroce/version.h>
+
 #include "service/cm_operations.h"
 #include "service/device_operations.h"
 #include "service/memory_operations.h"
@@ -116,8 +118,8 @@ Result<Reply> serve_call(ClientState& client, Call& call) {
     return std::unexpected(ready.error());
   }
   if (operation == nullptr) {
-    call.malformed = true;
-    return fail(EPROTO, fmt::format("unknown operation {}", static_cast<uint32_t>(call.op)));
+    return fail(EOPNOTSUPP, fmt::format("this daemon, uroced {}, has no operation {}; a newer one may have it",
+                                        kVersion, static_cast<uint32_t>(call.op)));
   }
   return operation->serve(client, call);
 }

@@ -24,22 +24,22 @@ constexpr std::chrono::milliseconds kCaptureEnds{1000}, kCaptureLook{10};
 }  // namespace
 
 Result<Reply> list_clients(ClientState& client, const message::ListClients& request) {
-  return reply(client.server.client_rows(request.after, Sight(client.peer)));
+  return reply(client, client.server.client_rows(request.after, Sight(client.peer)));
 }
 
 Result<Reply> list_users(ClientState& client, const message::ListUsers& request) {
-  return reply(client.server.user_rows(request.after, Sight(client.peer)));
+  return reply(client, client.server.user_rows(request.after, Sight(client.peer)));
 }
 
 Result<Reply> list_objects(ClientState& client, const message::ListObjects& request) {
-  return reply(client.server.object_rows(request, Sight(client.peer)));
+  return reply(client, client.server.object_rows(request, Sight(client.peer)));
 }
 
 // Everybody may see counters.
 Result<Reply> list_engines(ClientState& client, const message::Empty& /*request*/) {
   message::EngineRows out;
   if (const auto& engines = client.server.ports().engines) out.rows = engines();
-  return reply(out);
+  return reply(client, out);
 }
 
 // A peer may serve many users, and a guess hits none in particular.
@@ -70,7 +70,7 @@ Result<Reply> list_peers(ClientState& client, const message::ListPeers& request)
       row.guesses.emplace_back(kGuessNames[kind], peer.counts[kind]);
     }
   }
-  return reply(out);
+  return reply(client, out);
 }
 
 // Frames have the data of all clients, so capturing is restricted, as with the kernel's raw sockets.
@@ -98,8 +98,8 @@ Result<Reply> start_capture(ClientState& client, const message::OpenDevice& requ
   if (!room) return std::unexpected(room.error());
   client.program.capture_room = std::move(*room);
   client.program.capture = std::move(*capture);
-  auto out = reply(
-      message::CaptureReply{.rings = client.program.capture->rings(), .epoch_ns = client.program.capture->epoch_ns()});
+  auto out = reply(client, message::CaptureReply{.rings = client.program.capture->rings(),
+                                                 .epoch_ns = client.program.capture->epoch_ns()});
   out->fds.push_back(client.program.capture->fd());
   return out;
 }

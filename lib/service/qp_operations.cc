@@ -93,7 +93,7 @@ Result<Reply> create_qp(ClientState& client, const message::CreateQp& request) {
                                 .doorbells = ring.large != nullptr ? place_of(*ring.large) : message::Place{},
                                 .doorbell_entries = ring.entries};
   answer.id = client.qps.add(std::move(*qp), std::move(*charge));
-  return reply(answer);
+  return reply(client, answer);
 }
 
 Result<void> apply_steps(const ClientState& client, control::ControlQp& qp,
@@ -121,7 +121,7 @@ Result<Reply> query_qp(ClientState& client, const message::Handle& request) {
   if (!qp) return std::unexpected(qp.error());
   auto attr = (*qp)->query();
   if (!attr) return std::unexpected(attr.error());
-  return reply(*attr);
+  return reply(client, *attr);
 }
 
 Result<Reply> attach_multicast(ClientState& client, const message::Multicast& request) {
@@ -154,13 +154,13 @@ Result<Reply> create_flow(ClientState& client, const message::CreateFlow& reques
   }
   auto flow = control::Flow::create(std::move(table), request.rule, request.hash);
   if (!flow) return std::unexpected(flow.error());
-  return reply(message::Handle{client.flows.add(std::move(*flow), std::move(*charge))});
+  return reply(client, message::Handle{client.flows.add(std::move(*flow), std::move(*charge))});
 }
 
 Result<Reply> flow_counters(ClientState& client, const message::Handle& request) {
   auto flow = client.flows.find(request.id);
   if (!flow) return std::unexpected(flow.error());
-  return reply((*flow)->counters());
+  return reply(client, (*flow)->counters());
 }
 
 }  // namespace uroce::service

@@ -42,7 +42,7 @@ Result<HeldFile> hold_file(const message::Fd& fd) {
 Result<Reply> add_target(ClientState& client, Charge charge, Result<std::shared_ptr<control::ControlQp>> qp) {
   if (!qp) return std::unexpected(qp.error());
   const uint32_t qpn = (*qp)->qpn();
-  return reply(message::XrcTargetReply{.id = client.qps.add(std::move(*qp), std::move(charge)), .qpn = qpn});
+  return reply(client, message::XrcTargetReply{.id = client.qps.add(std::move(*qp), std::move(charge)), .qpn = qpn});
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ Result<Reply> open_xrc_domain(ClientState& client, const message::OpenXrcDomain&
                                          {.create = request.create, .exclusive = request.exclusive}, held.fd);
   if (!domain) return std::unexpected(domain.error());
   opened->domain = std::move(*domain);
-  return reply(message::Handle{client.xrc_domains.add(std::move(opened), std::move(*charge))});
+  return reply(client, message::Handle{client.xrc_domains.add(std::move(opened), std::move(*charge))});
 }
 
 Result<Reply> create_xrc_srq(ClientState& client, const message::CreateXrcSrq& request) {

@@ -16,8 +16,10 @@ DESTROY, COUNTERS, LIST_CLIENTS, LIST_OBJECTS, LIST_ENGINES = 14, 15, 17, 18, 32
 CM_CREATE_CHANNEL, CM_CREATE_ID, CM_BIND, CM_CONNECT, CM_ACCEPT, CM_DISCONNECT = 64, 67, 70, 74, 76, 78
 CLOSE = 33
 PREPARE_MEMORY, ADD_SEGMENTS, ABANDON_MEMORY = 36, 37, 38
-PROTOCOL, QUEUE_ABI = (int(re.search(rf"{name} = (\d+);", (harness.SOURCE / "lib" / path).read_text())[1])
-                       for name, path in (("kProtocol", "message/protocol.h"), ("kAbiVersion", "queues/layout.h")))
+PROTOCOL, OLDEST_PROTOCOL, QUEUE_ABI = (
+    int(re.search(rf"{name} = (\d+);", (harness.SOURCE / "lib" / path).read_text())[1])
+    for name, path in (("kProtocol", "message/protocol.h"), ("kOldestProtocol", "message/protocol.h"), ("kAbiVersion", "queues/layout.h")))
+MAGIC = 0x65636F72
 
 
 def text(value):
@@ -59,8 +61,12 @@ class Speaker:
     def __exit__(self, *_):
         self.socket.close()
 
-    def hello(self):
-        return self.call(HELLO, struct.pack("<III", 0x65636F72, PROTOCOL, QUEUE_ABI) + text(b"test"))
+    def hello(self, protocol=PROTOCOL, oldest=OLDEST_PROTOCOL, queues=QUEUE_ABI, oldest_queues=QUEUE_ABI):
+        """The versions from `oldest` to `protocol` are spoken."""
+        body = struct.pack("<III", MAGIC, protocol, queues) + text(b"test")
+        if protocol > 22:
+            body += struct.pack("<IIQ", oldest, oldest_queues, 0)
+        return self.call(HELLO, body)
 
     def send(self, op, body=b"", fds=(), sequence=1, device=0):
         """`sequence` 0: no reply comes."""

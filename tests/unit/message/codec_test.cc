@@ -1,5 +1,10 @@
 #include "message/codec.h"
 
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "base/random.h"
@@ -39,6 +44,49 @@ TEST(Codec, ReadsItsOwnBytes) {
   EXPECT_EQ(value.cap.max_send_wr, 77u);
   EXPECT_EQ(value.av.dgid, attr.av.dgid);
   EXPECT_EQ(value.av.flow_label, 0xabcdeu);
+}
+
+struct Grown {
+  uint32_t first = 1;
+  uint32_t later = 2;  // since version 5
+  std::string last{};  // since version 7
+  static void fields(auto& self, auto& archive) {
+    archive(self.first);
+    archive.since(5, self.later);
+    archive.since(7, self.last);
+  }
+};
+
+TEST(Codec, AnOlderSideGetsTheMembersThatItKnows) {
+  const std::vector<Grown> sent{{10, 20, "x"}, {11, 21, "yz"}};
+  for (const auto& [protocol, later, last] :
+       {std::tuple(4u, 2u, ""), std::tuple(5u, 21u, ""), std::tuple(7u, 21u, "yz")}) {
+    std::vector<std::byte> bytes;
+    encode(bytes, sent, protocol);
+    std::vector<Grown> got;
+    ASSERT_TRUE(decode(bytes, got, protocol)) << protocol;
+    EXPECT_EQ(got[1].first, 11u);
+    EXPECT_EQ(got[1].later, later) << protocol;
+    EXPECT_EQ(got[1].last, last) << protocol;
+    EXPECT_EQ(decode(bytes, got, 6), protocol == 5) << "both sides use one version";
+  }
+}
+
+TEST(Hello, TheNewestVersionThatBothSpeak) {
+  EXPECT_EQ(common_version(23, 22, 23, 22), 23u);
+  EXPECT_EQ(common_version(23, 22, 99, 20), 23u);
+  EXPECT_EQ(common_version(99, 20, 23, 22), 23u);
+  EXPECT_EQ(common_version(23, 22, 22, 22), 22u);
+  EXPECT_EQ(common_version(23, 22, 21, 1), std::nullopt);
+  EXPECT_EQ(common_version(23, 22, 30, 24), std::nullopt);
+  EXPECT_EQ(common_version(23, 22, 22, 23), std::nullopt) << "a range that is upside down";
+}
+
+TEST(Hello, ASideBeforeThereWereRangesSpeaksOneVersion) {
+  Hello hello;
+  ASSERT_TRUE(decode(bytes_of(Hello{.protocol = 22, .queue_abi = 5, .oldest_protocol = 1}), hello));
+  EXPECT_EQ(hello.oldest_protocol, 22u);
+  EXPECT_EQ(hello.oldest_queue_abi, 5u);
 }
 
 TEST(Codec, ListsAndTextKeepTheirLengths) {

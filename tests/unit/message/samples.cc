@@ -150,6 +150,7 @@ template <class T>
 void add(const char* name, const T& value) {
   Sample sample{.name = name};
   encode(sample.bytes, value);
+  encode(sample.oldest, value, kOldestProtocol);
   sample.same_after_decoding = [bytes = sample.bytes] {
     T read;
     std::vector<std::byte> again;
@@ -178,8 +179,11 @@ void add_envelopes() {
   add("RequestHeader", RequestHeader{.op = Op::query_gids, .sequence = 0x01020304, .device = 0x05060708});
   add("ReplyHeader", ReplyHeader{.sequence = 5, .error = -6, .text = "why", .chunks = {{.index = 7, .bytes = 8}}});
   add("Empty", Empty{});
-  const Hello hello{.queue_abi = 3, .version = "1.2.3"};
+  const Hello hello{.queue_abi = 3, .version = "1.2.3", .oldest_queue_abi = 2, .features = 1};
   add("Hello", hello);
+  const Hello older{.protocol = 22, .queue_abi = 3, .version = "1.2.3"};
+  add("Hello of protocol 22", older);
+  add("HelloReply of protocol 22", HelloReply{.daemon = older, .devices = {device("uroce0"), device("uroce1")}});
   add("HelloReply", HelloReply{.daemon = hello, .devices = {device("uroce0"), device("uroce1")}});
   add("OpenDevice", OpenDevice{.name = "uroce0"});
   add("OpenDeviceReply", OpenDeviceReply{.device = device("uroce0"), .doorbells = place(1), .doorbell_entries = 2});

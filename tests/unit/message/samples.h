@@ -11,6 +11,7 @@ namespace uroce::message {
 struct Sample {
   std::string name{};
   std::vector<std::byte> bytes{};
+  std::vector<std::byte> oldest{};  ///< as kOldestProtocol has it
   std::function<bool()> same_after_decoding{};
 };
 

@@ -55,13 +55,18 @@ TEST(Mapping, JoinsSegmentsIntoOneRun) {
 }
 
 TEST(Mapping, FallsOnTheClientsAlignment) {
+  constexpr uint64_t kHugePage = uint64_t{2} << 20;
   std::vector<message::Fd> fds;
-  fds.push_back(memory_file(kPage));
-  const message::Segment segment{0, 0, kPage};
+  fds.push_back(memory_file(kHugePage));
   const uint64_t address = (uint64_t{5} << 30) + 3 * kPage + 8;
-  auto mapping = make_mapping({&segment, 1}, fds, address, 8, false);
-  ASSERT_TRUE(mapping);
-  EXPECT_EQ((reinterpret_cast<uint64_t>((*mapping)->data()) - address) % (uint64_t{1} << 30), 0u);
+  const auto distance = [&](uint64_t bytes) {
+    const message::Segment segment{0, 0, bytes};
+    auto mapping = make_mapping({&segment, 1}, fds, address, bytes - 8, false);
+    EXPECT_TRUE(mapping);
+    return mapping ? reinterpret_cast<uint64_t>((*mapping)->data()) - address : 1;
+  };
+  EXPECT_EQ(distance(kHugePage) % (uint64_t{1} << 30), 0u);
+  EXPECT_EQ(distance(kPage) % kPage, 0u) << "too short for a huge page";
 }
 
 TEST(Mapping, RefusesInvalidSegments) {

@@ -24,6 +24,7 @@
 #include "message/operator_messages.h"
 #include "message/protocol.h"
 #include "message/queue_messages.h"
+#include "queues/layout.h"
 #include "service/sight.h"
 #include "tests/unit/client/endpoints.h"
 
@@ -301,17 +302,21 @@ TEST_F(ServerTest, TurnsAwayConnectionsBeyondItsLimit) {
 }
 
 TEST_F(ServerTest, SaysWhichSideToUpgrade) {
-  for (const uint32_t protocol : {message::kProtocol - 1, message::kProtocol + 1}) {
+  for (const uint32_t protocol : {message::kOldestProtocol - 1, message::kProtocol + 1}) {
     auto link = must(message::Connection::to(socket_, kPatience));
     std::vector<std::byte> bytes;
     message::encode(bytes, message::RequestHeader{message::Op::hello, 1});
-    message::encode(bytes, message::Hello{.protocol = protocol, .queue_abi = 1, .version = "0.0.1"});
+    message::encode(bytes, message::Hello{.protocol = protocol,
+                                          .queue_abi = queues::kAbiVersion,
+                                          .version = "0.0.1",
+                                          .oldest_protocol = protocol,
+                                          .oldest_queue_abi = queues::kAbiVersion});
     must(link.send(bytes, {}));
     const auto reply = must(link.receive());
     message::Reader reader(reply.bytes);
     message::ReplyHeader header;
     reader(header);
-    EXPECT_EQ(header.error, EPROTO);
+    EXPECT_EQ(header.error, EPROTONOSUPPORT);
     const std::string side = protocol < message::kProtocol ? "upgrade the application's library" : "upgrade the daemon";
     EXPECT_NE(header.text.find(side), std::string::npos) << header.text;
   }
