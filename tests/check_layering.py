@@ -16,6 +16,7 @@ import sys
 ALLOWED = {
     "base": (),
     "cgroup": (),
+    "compat": (),
     "ending": ("base",),
     "hugepages": (),
     "netlink": (),

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstddef>
 
 #include <linux/futex.h>
-#include <sys/rseq.h>
 #include <sys/uio.h>
 
 #include "sharing/page_syscall.h"
 #include "sharing/thread_list.h"
+
+// Only glibc 2.35 and later register an rseq area and define this.
+extern "C" const std::ptrdiff_t __rseq_offset __attribute__((weak));
 
 namespace uroce::sharing {
 namespace {
@@ -48,7 +51,10 @@ void for_blocks_outside(uintptr_t first, uintptr_t end, const Do& each) {
 }
 
 // The rseq area is in the block, or at some distance below it (glibc 2.41).
-uintptr_t below_block() { return __rseq_offset < 0 ? static_cast<uintptr_t>(-__rseq_offset) : 0; }
+uintptr_t below_block() {
+  const std::ptrdiff_t rseq = &__rseq_offset != nullptr ? __rseq_offset : 0;
+  return rseq < 0 ? static_cast<uintptr_t>(-rseq) : 0;
+}
 
 template <class Do>
 void for_words_of_blocks(uintptr_t first, uintptr_t end, bool below, const Do& each) {

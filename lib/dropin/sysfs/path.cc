@@ -12,8 +12,11 @@ constexpr std::string_view kClasses = "/sys";  // in the tree: nothing before /c
 /// The rest of `path` after slashes and `word`; a null view where `path` does not begin with them.
 std::string_view after(std::string_view path, std::string_view word) {
   const std::size_t start = path.find_first_not_of('/');
-  if (start == 0 || start == path.npos || !path.substr(start).starts_with(word)) return {};
-  return path.substr(start + word.size());
+  if (start == 0 || start == path.npos) return {};
+  path.remove_prefix(start);
+  if (!path.starts_with(word)) return {};
+  path.remove_prefix(word.size());
+  return path;
 }
 
 bool ends_a_word(std::string_view rest) { return rest.empty() || rest[0] == '/'; }
@@ -49,7 +52,7 @@ char* restore_path(char* path) {
   if (path == nullptr || tree == nullptr) return path;
   const std::string_view whole = path;
   if (!whole.starts_with(tree)) return path;
-  const std::string_view part = whole.substr(std::strlen(tree));
+  const std::string_view part(path + std::strlen(tree));
   const std::string_view before = part.starts_with("/class/infiniband") ? kClasses : "";
   // A name that became longer might not fit its buffer.
   if (before.size() > std::strlen(tree) || (before.empty() && redirected_part(part).empty())) return path;
