@@ -37,6 +37,12 @@ mode_t mode_of(int flags, va_list arguments) {
   return creates ? va_arg(arguments, mode_t) : 0;
 }
 
+#ifdef __x86_64__
+constexpr int kStatVersion = 1;  // _STAT_VER of headers before glibc 2.33
+#else
+constexpr int kStatVersion = 0;
+#endif
+
 /// A device in the tree is a link to one of the kernel's. Programs shall see the device.
 int status_flags(const RedirectedPath& to, int flags) { return to.is_device() ? flags & ~AT_SYMLINK_NOFOLLOW : flags; }
 
@@ -97,24 +103,6 @@ int scandir64(const char* path, dirent64*** list, int (*filter)(const dirent64*)
   return NEXT(scandir64)(RedirectedPath(path).c_str(), list, filter, compare);
 }
 
-int fstatat(int directory, const char* path, struct stat* out, int flags) {
-  const RedirectedPath to(path);
-  return NEXT(fstatat)(directory, to.c_str(), out, status_flags(to, flags));
-}
-int fstatat64(int directory, const char* path, struct stat64* out, int flags) {
-  const RedirectedPath to(path);
-  return NEXT(fstatat64)(directory, to.c_str(), out, status_flags(to, flags));
-}
-int stat(const char* path, struct stat* out) { return NEXT_AS(Stat, stat)(RedirectedPath(path).c_str(), out); }
-int stat64(const char* path, struct stat64* out) { return NEXT_AS(Stat64, stat64)(RedirectedPath(path).c_str(), out); }
-int lstat(const char* path, struct stat* out) {
-  const RedirectedPath to(path);
-  return to.is_device() ? NEXT_AS(Stat, stat)(to.c_str(), out) : NEXT(lstat)(to.c_str(), out);
-}
-int lstat64(const char* path, struct stat64* out) {
-  const RedirectedPath to(path);
-  return to.is_device() ? NEXT_AS(Stat64, stat64)(to.c_str(), out) : NEXT(lstat64)(to.c_str(), out);
-}
 int statx(int directory, const char* path, int flags, unsigned mask, struct statx* out) {
   const RedirectedPath to(path);
   return NEXT_AS(Statx, statx)(directory, to.c_str(), status_flags(to, flags), mask, out);
@@ -140,6 +128,41 @@ int __lxstat(int version, const char* path, struct stat* out) {
 }
 int __lxstat64(int version, const char* path, struct stat64* out) {
   return __fxstatat64(version, AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW);
+}
+
+// glibc before 2.33 has __xstat() and its like alone. Then the names below are asked for by this library, or by
+// dlsym().
+int fstatat(int directory, const char* path, struct stat* out, int flags) {
+  const RedirectedPath to(path);
+  auto* const real = NEXT(fstatat);
+  if (real == nullptr) return __fxstatat(kStatVersion, directory, path, out, flags);
+  return real(directory, to.c_str(), out, status_flags(to, flags));
+}
+int fstatat64(int directory, const char* path, struct stat64* out, int flags) {
+  const RedirectedPath to(path);
+  auto* const real = NEXT(fstatat64);
+  if (real == nullptr) return __fxstatat64(kStatVersion, directory, path, out, flags);
+  return real(directory, to.c_str(), out, status_flags(to, flags));
+}
+int stat(const char* path, struct stat* out) {
+  auto* const real = NEXT_AS(Stat, stat);
+  return real != nullptr ? real(RedirectedPath(path).c_str(), out) : __xstat(kStatVersion, path, out);
+}
+int stat64(const char* path, struct stat64* out) {
+  auto* const real = NEXT_AS(Stat64, stat64);
+  return real != nullptr ? real(RedirectedPath(path).c_str(), out) : __xstat64(kStatVersion, path, out);
+}
+int lstat(const char* path, struct stat* out) {
+  const RedirectedPath to(path);
+  if (to.is_device()) return stat(path, out);
+  auto* const real = NEXT(lstat);
+  return real != nullptr ? real(to.c_str(), out) : __lxstat(kStatVersion, path, out);
+}
+int lstat64(const char* path, struct stat64* out) {
+  const RedirectedPath to(path);
+  if (to.is_device()) return stat64(path, out);
+  auto* const real = NEXT(lstat64);
+  return real != nullptr ? real(to.c_str(), out) : __lxstat64(kStatVersion, path, out);
 }
 
 int access(const char* path, int mode) { return NEXT(access)(RedirectedPath(path).c_str(), mode); }
