@@ -115,6 +115,11 @@ class Packages(harness.Case):
         self.assertIn(f"liburoce0 (>= {major}.{minor}", found)
         self.assertIn(f"liburoce0 (<< {major}.{int(minor) + 1}~)", found)
 
+    def test_programs_of_any_distribution_need_libc_alone(self):
+        """Where the libraries go, no other package of ours or of Debian's need be."""
+        deb = next(deb for deb in self.debs if deb.name.startswith("uroce-verbs_"))
+        self.assertEqual(run("dpkg-deb", "-f", deb, "Depends").strip(), "libc6 (>= 2.28)")
+
     def test_nobody_else_gets_the_libraries(self):
         """The drop-in libraries have the names of rdma-core's: no dependency of another package may lead to them."""
         for deb in self.debs:
