@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <version>
 
 #include <infiniband/verbs.h>
 
@@ -16,12 +17,21 @@
 namespace uroce::dropin {
 
 /// Raise with every change of VerbsTable or of what its functions do.
-inline constexpr uint32_t kVerbsTableVersion = 3;
+inline constexpr uint32_t kVerbsTableVersion = 4;
+
+/// The release of the C++ library, of which each library has a copy inside. Strings and errors pass between them, and
+/// one copy frees the memory of the other.
+#ifdef __GLIBCXX__
+inline constexpr uint32_t kCxxLibrary = __GLIBCXX__;
+#else
+inline constexpr uint32_t kCxxLibrary = _LIBCPP_VERSION;
+#endif
 
 struct VerbsTable {
   uint32_t version;    ///< kVerbsTableVersion
   uint32_t size;       ///< bytes of this structure
   uint32_t step_size;  ///< bytes of QueuePair::Step
+  uint32_t cxx;        ///< kCxxLibrary
   /// ConnectionManager::open(), on the process's connection to the daemon, which its devices use, too.
   Result<ConnectionManager> (*open_connection_manager)();
   /// ibv_create_qp_ex(3), and then `count` steps, each as ibv_modify_qp(): one message to the daemon, but for an XRC

@@ -30,6 +30,7 @@ void note_state(ibv_qp* qp, ibv_qp_state state) { set_state(*qp, state); }
 constexpr VerbsTable kTable{.version = kVerbsTableVersion,
                             .size = sizeof(VerbsTable),
                             .step_size = sizeof(QueuePair::Step),
+                            .cxx = kCxxLibrary,
                             .open_connection_manager = open_connection_manager,
                             .create_qp = create_qp,
                             .queue_pair = queue_pair,

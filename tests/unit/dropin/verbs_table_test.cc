@@ -2,6 +2,7 @@
 #include "dropin/rdmacm/verbs_table.h"
 
 #include <cerrno>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -20,7 +21,7 @@ TEST(VerbsTable, OfAnotherUroceIsRefusedWithBothVersions) {
   const auto refused = check(older);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ELIBACC);
-  EXPECT_NE(refused.error().text.find("needs version 3 "), std::string::npos) << refused.error().text;
+  EXPECT_NE(refused.error().text.find("needs version 4 "), std::string::npos) << refused.error().text;
   EXPECT_NE(refused.error().text.find("has version 0 "), std::string::npos) << refused.error().text;
 }
 
@@ -31,6 +32,15 @@ TEST(VerbsTable, OfOtherSizesIsRefused) {
   other = verbs_table();
   other.step_size += 8;
   EXPECT_FALSE(check(other).has_value());
+}
+
+TEST(VerbsTable, OfAnotherCxxLibraryIsRefused) {
+  VerbsTable other = verbs_table();
+  other.cxx -= 1;
+  const auto refused = check(other);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().text.find("C++ library of " + std::to_string(other.cxx)), std::string::npos)
+      << refused.error().text;
 }
 
 }  // namespace
