@@ -1,8 +1,9 @@
-// Libraries that have the C++ library inside, loaded into a program that has another copy: threads, exceptions and the
-// end of threads go on in both, and the libraries can be unloaded.
+// Libraries that have the C++ library inside, loaded into a program that has another copy: threads, exceptions, the
+// end of threads and their cancellation go on in both, and the libraries can be unloaded.
 //
 // Usage: two_copies LIBRDMACM LIBIBVERBS
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +14,9 @@
 
 #include <dlfcn.h>
 #include <malloc.h>
+#include <poll.h>
+#include <pthread.h>
+#include <unistd.h>
 
 namespace {
 
@@ -68,6 +72,37 @@ void use_in_a_thread(void* rdmacm, void* ibverbs) {
   expect(ended == before + 1, "the thread's objects ended with it");
 }
 
+struct Wait {
+  int (*rpoll)(pollfd*, nfds_t, int);
+  int fd;
+};
+
+void* wait_for_ever(void* argument) {
+  const auto& wait = *static_cast<Wait*>(argument);
+  static_cast<void>(&ending);
+  pollfd each{.fd = wait.fd, .events = POLLIN, .revents = 0};
+  wait.rpoll(&each, 1, -1);
+  return nullptr;
+}
+
+/// libc unwinds the thread with the system's libgcc through functions that have the other one inside.
+void cancel_in_a_call(void* rdmacm) {
+  int ends[2];
+  expect(pipe(ends) == 0, "there is a pipe");
+  Wait wait{.rpoll = of<int (*)(pollfd*, nfds_t, int)>(rdmacm, "rpoll"), .fd = ends[0]};
+  const int before = ended;
+  pthread_t thread{};
+  pthread_create(&thread, nullptr, wait_for_ever, &wait);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  pthread_cancel(thread);
+  void* result = nullptr;
+  pthread_join(thread, &result);
+  expect(result == PTHREAD_CANCELED, "the wait ends with its thread");
+  expect(ended == before + 1, "the cancelled thread's objects ended with it");
+  close(ends[0]);
+  close(ends[1]);
+}
+
 bool is_mapped(const char* path) {
   char* const real = realpath(path, nullptr);
   const std::string name = real != nullptr ? real : path;
@@ -84,6 +119,7 @@ void load_and_unload(const char* rdmacm_path, const char* ibverbs_path) {
   if (ibverbs == nullptr) fail();
   void* const rdmacm = dlopen(rdmacm_path, RTLD_NOW | RTLD_LOCAL);
   if (rdmacm == nullptr) fail();
+  cancel_in_a_call(rdmacm);
   use_in_a_thread(rdmacm, ibverbs);
   use_in_a_thread(rdmacm, ibverbs);
   dlclose(rdmacm);
