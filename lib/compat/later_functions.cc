@@ -1,5 +1,5 @@
 // Functions that glibc 2.28 does not have, for the libraries and programs that are linked to libc_limit. The compiler's
-// own libraries call some of them. The linker takes this file where one is missing.
+// own libraries call some of them, and stand last for the linker. So this file is linked as a whole.
 #include <cerrno>
 #include <cstdarg>
 #include <cstdint>
@@ -10,42 +10,16 @@
 #include <fcntl.h>
 #include <link.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// The names of C++ differ from those for the linker: libc's headers declare some of the latter, or redirect them.
-#define UROCE_SYMBOL(name) asm(#name) __attribute__((visibility("hidden")))
+#include "compat/symbol.h"
 
 extern "C" {
 
 // 2.32. False says that there may be several threads, which is never wrong.
 extern const char uroce_single_threaded UROCE_SYMBOL(__libc_single_threaded);
 const char uroce_single_threaded = 0;
-
-// 2.33: before, functions in the headers. On machines of 64 bits, libc's structure is the kernel's.
-int uroce_stat(const char* path, void* to) UROCE_SYMBOL(stat);
-int uroce_stat64(const char* path, void* to) UROCE_SYMBOL(stat64);
-int uroce_lstat(const char* path, void* to) UROCE_SYMBOL(lstat);
-int uroce_lstat64(const char* path, void* to) UROCE_SYMBOL(lstat64);
-int uroce_fstat(int fd, void* to) UROCE_SYMBOL(fstat);
-int uroce_fstat64(int fd, void* to) UROCE_SYMBOL(fstat64);
-int uroce_fstatat(int folder, const char* path, void* to, int flags) UROCE_SYMBOL(fstatat);
-int uroce_fstatat64(int folder, const char* path, void* to, int flags) UROCE_SYMBOL(fstatat64);
-
-int uroce_fstatat(int folder, const char* path, void* to, int flags) {
-  static_assert(sizeof(void*) == 8 && sizeof(struct stat) == sizeof(struct stat64));
-  return static_cast<int>(syscall(SYS_newfstatat, folder, path, to, flags));
-}
-int uroce_fstatat64(int folder, const char* path, void* to, int flags) {
-  return uroce_fstatat(folder, path, to, flags);
-}
-int uroce_stat(const char* path, void* to) { return uroce_fstatat(AT_FDCWD, path, to, 0); }
-int uroce_stat64(const char* path, void* to) { return uroce_fstatat(AT_FDCWD, path, to, 0); }
-int uroce_lstat(const char* path, void* to) { return uroce_fstatat(AT_FDCWD, path, to, AT_SYMLINK_NOFOLLOW); }
-int uroce_lstat64(const char* path, void* to) { return uroce_fstatat(AT_FDCWD, path, to, AT_SYMLINK_NOFOLLOW); }
-int uroce_fstat(int fd, void* to) { return static_cast<int>(syscall(SYS_fstat, fd, to)); }
-int uroce_fstat64(int fd, void* to) { return static_cast<int>(syscall(SYS_fstat, fd, to)); }
 
 // 2.34. Kernels before 5.9 do not have the call.
 int uroce_close_range(unsigned first, unsigned last, int flags) UROCE_SYMBOL(close_range);
