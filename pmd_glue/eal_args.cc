@@ -50,6 +50,10 @@ Result<void> check_memif(std::string_view device) {
   return {};
 }
 
+bool is_kernel_interface(std::string_view device) {
+  return device.starts_with(kKernelInterfaceDriver) || device.starts_with(kUdpDriver);
+}
+
 /// Reads "net_uroce_kif0,iface=eth0".
 Result<KernelInterface> kernel_interface(std::string_view device) {
   const std::size_t comma = std::min(device.find(','), device.size());
@@ -62,9 +66,12 @@ Result<KernelInterface> kernel_interface(std::string_view device) {
     return fail(EINVAL,
                 fmt::format("--vdev {}: after its name, {} has iface=NAME, the name of a network interface, and "
                             "maybe super_frames=yes or no, in this order",
-                            device, kKernelInterfaceDriver));
+                            device, device.substr(0, comma)));
   }
-  return KernelInterface{std::string(device.substr(0, comma)), std::string(interface), super_frames != "no"};
+  return KernelInterface{.port = std::string(device.substr(0, comma)),
+                         .interface = std::string(interface),
+                         .super_frames = super_frames != "no",
+                         .udp = device.starts_with(kUdpDriver)};
 }
 
 }  // namespace
@@ -134,7 +141,7 @@ Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& 
   plan.args = args;
   plan.prints_and_exits = has_option(*options, {"h", "help", "v", "version"});
   for (const EalOption& option : *options) {
-    if (option.name == "vdev" && option.value.starts_with(kKernelInterfaceDriver)) {
+    if (option.name == "vdev" && is_kernel_interface(option.value)) {
       auto interface = kernel_interface(option.value);
       if (!interface) return std::unexpected(interface.error());
       plan.interfaces.push_back(std::move(*interface));

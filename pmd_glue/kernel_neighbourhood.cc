@@ -125,15 +125,20 @@ void KernelNeighbourhood::redirect_moved() {
   if (redirect(next_hop)) moved_.clear();
 }
 
-// For a card that filters groups by itself, besides the kernel's list.
+// For a card that filters groups by itself, besides the kernel's list, and for a socket that joins them.
 void KernelNeighbourhood::follow_groups() {
   std::vector<EthAddr> groups;
+  std::vector<Gid> addresses;
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(received_generation_, groups_generation_) == groups_generation_) return;
-    for (const auto& [group, users] : groups_) groups.push_back(wire::multicast_mac(group));
+    for (const auto& [group, users] : groups_) {
+      groups.push_back(wire::multicast_mac(group));
+      addresses.push_back(group);
+    }
   }
   port_.receive_groups(groups);
+  port_.receive_group_addresses(addresses);
 }
 
 void KernelNeighbourhood::follow_addresses() {

@@ -165,7 +165,7 @@ std::vector<Gid> KernelStack::set_addresses(std::span<const Gid> gids) {
   });
   for (const Gid& gid : ours) {
     if (sockets_.contains(gid)) continue;
-    silence(gid);
+    if (!port_.carries_roce_alone()) silence(gid);  // else its own socket is there
     if (!shared_) look_for_clash(gid);
   }
   return ours;
@@ -178,7 +178,7 @@ void KernelStack::follow_interface() {
   if (const unsigned index = port_.interface_index(); index != 0) interface_ = index;
   claims_->set_index(interface_);
   for (const auto& [gid, fd] : sockets_) {
-    if (!net::is_link_local(gid)) continue;
+    if (!net::is_link_local(gid) || port_.carries_roce_alone()) continue;
     if (fd >= 0) close(fd);
     silence(gid);
   }

@@ -1,5 +1,5 @@
 // One Ethernet port, which engines poll: a driver of DPDK's (ethdev_port.h), or an interface of the kernel
-// (kernel_port.h).
+// (kernel_port.h, udp_port.h).
 #pragma once
 
 #include <atomic>
@@ -59,7 +59,9 @@ class Port {
   /// EAL's number of the port; one that EAL does not know for an interface of the kernel.
   uint16_t id() const { return id_; }
   /// Whether it is an interface that the kernel keeps, by the kernel's sockets.
-  bool is_kernel_interface() const { return kind_ == Kind::kernel; }
+  bool is_kernel_interface() const { return kind_ != Kind::ethdev; }
+  /// Whether it has RoCE's UDP port of the kernel, and carries nothing else.
+  bool carries_roce_alone() const { return kind_ == Kind::udp; }
   /// Whether frames that the kernel has joined may come up: it joins those of RoCE only if it is told to.
   virtual bool receives_super_frames() const { return false; }
   /// The kernel's index of the interface under the port; 0 for none.
@@ -126,6 +128,8 @@ class Port {
   /// Sets the Ethernet addresses of the multicast groups to receive, unless the port receives all. If the driver
   /// refuses the list, the port receives everything. The thread of refresh_link().
   virtual void receive_groups(std::span<const EthAddr> groups) = 0;
+  /// The same groups by address, for a port that joins them in the kernel.
+  virtual void receive_group_addresses(std::span<const Gid>) {}
   /// For a memif client without a server: restarts the port until one takes it. A server ends, or refuses clients until
   /// its own port has started, and net_memif does not try again. The thread of refresh_link() calls it every
   /// kReconnectInterval. The `pollers` threads that poll the port pause meanwhile.
@@ -136,7 +140,7 @@ class Port {
   bool paused(uint32_t& seen) const { return pause_.reaches(seen); }
 
  protected:
-  enum class Kind : uint8_t { ethdev, kernel };
+  enum class Kind : uint8_t { ethdev, kernel, udp };
 
   Port(Kind kind, uint16_t id) : kind_(kind), id_(id) {}
   /// The MTU that `options` ask for; 0 for none. Errors: EINVAL if no port has it.

@@ -5,16 +5,19 @@
 
 #include "pmd_glue/kernel_port.h"
 #include "pmd_glue/port.h"
+#include "pmd_glue/udp_port.h"
 
 namespace uroce::glue {
 
 uint16_t Port::receive(uint16_t queue, std::span<rte_mbuf*> out) const {
-  if (is_kernel_interface()) return static_cast<const KernelPort*>(this)->rx_burst(queue, out);
+  if (kind_ == Kind::kernel) return static_cast<const KernelPort*>(this)->rx_burst(queue, out);
+  if (kind_ == Kind::udp) return static_cast<const UdpPort*>(this)->rx_burst(out);
   return rte_eth_rx_burst(id_, queue, out.data(), static_cast<uint16_t>(out.size()));
 }
 
 uint16_t Port::send(uint16_t queue, std::span<rte_mbuf*> mbufs) const {
-  if (is_kernel_interface()) return static_cast<const KernelPort*>(this)->tx_burst(queue, mbufs);
+  if (kind_ == Kind::kernel) return static_cast<const KernelPort*>(this)->tx_burst(queue, mbufs);
+  if (kind_ == Kind::udp) return static_cast<const UdpPort*>(this)->tx_burst(mbufs);
   return rte_eth_tx_burst(id_, queue, mbufs.data(), static_cast<uint16_t>(mbufs.size()));
 }
 

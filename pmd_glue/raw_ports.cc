@@ -10,7 +10,7 @@
 #include "base/bytes.h"
 #include "pmd_glue/ethdev_port.h"
 #include "pmd_glue/fault_guard.h"
-#include "pmd_glue/kernel_port.h"
+#include "pmd_glue/interface_port.h"
 #include "wire/ethernet.h"
 #include "wire/headers.h"
 
@@ -53,7 +53,7 @@ Result<void> RawPorts::start() {
     ports_.push_back(std::move(*port));
   }
   for (uint16_t number = 0; const KernelInterface& interface : eal_->interfaces()) {
-    auto port = KernelPort::open(interface, number++, port_options);
+    auto port = open_interface_port(interface, number++, port_options);
     if (!port) return std::unexpected(port.error());
     ports_.push_back(std::move(*port));
   }

@@ -15,7 +15,7 @@
 #include "pmd_glue/ethdev_port.h"
 #include "pmd_glue/fault_guard.h"
 #include "pmd_glue/frame_size.h"
-#include "pmd_glue/kernel_port.h"
+#include "pmd_glue/interface_port.h"
 #include "pmd_glue/stack_impl.h"
 #include "pmd_glue/stack_options.h"
 #include "wire/crc/kernel.h"
@@ -91,7 +91,7 @@ Result<void> Stack::Impl::open_ports(const StackOptions& options) {
     const StackOptions own = options_of_port(options, units.size());
     port_options.mtu = own.mtu;
     port_options.vlan = static_cast<uint16_t>(own.vlan);
-    auto port = KernelPort::open(interface, number++, port_options);
+    auto port = open_interface_port(interface, number++, port_options);
     if (!port) return std::unexpected(port.error());
     units.emplace_back().port = std::move(*port);
   }

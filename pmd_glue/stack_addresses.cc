@@ -37,6 +37,11 @@ Result<std::vector<Gid>> Stack::Impl::make_neighbourhood(Unit& unit, std::size_t
     gids = std::move(*free);
     unit.kernel_addresses = made->get();
     unit.neighbourhood = std::move(*made);
+  } else if (port.carries_roce_alone()) {
+    return fail(EINVAL,
+                fmt::format("port {}: a UDP socket has the kernel's addresses alone; leave device.addresses, vlan "
+                            "and gateway out, or give the program CAP_NET_RAW",
+                            port.name()));
   } else {
     auto table = address_table(options, index, port.mac());
     if (!table) return std::unexpected(table.error());

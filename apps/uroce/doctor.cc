@@ -66,6 +66,12 @@ void judge_sending(const DeviceRow& device, std::vector<Finding>& out) {
     out.push_back({topic, Verdict::slow, "the kernel refused its super-frames, so that frames leave one by one",
                    "look whether the interface's driver is the newest; uroced tries again when it starts"});
   }
+  if (device.sending == Sending::by_udp_socket) {
+    out.push_back(
+        {topic, Verdict::slow,
+         "it sends and receives by a UDP socket, because uroced has no CAP_NET_RAW: RoCE alone, from one source port",
+         "where more is needed, give uroced CAP_NET_RAW"});
+  }
   if (device.sending == Sending::single_by_choice) {
     out.push_back({topic, Verdict::slow, "its frames leave one by one, because of super_frames=no",
                    "where nothing forbids super-frames, leave super_frames=no out and restart uroced"});

@@ -35,8 +35,9 @@ Finding judge_net_raw(const Facts& facts) {
             "this user may not open ports on interfaces of the kernel (CAP_NET_RAW), and needs not: the daemon does",
             ""};
   }
-  return {"capabilities", Verdict::slow, "this user may not open ports on interfaces of the kernel (CAP_NET_RAW)",
-          "start uroced as root, by systemd, or with CAP_NET_RAW; uroced --demo needs no rights"};
+  return {"capabilities", Verdict::slow,
+          "this user has no CAP_NET_RAW, so ports on interfaces of the kernel are UDP sockets, which carry RoCE alone",
+          "where more is needed, start uroced as root, by systemd, or with CAP_NET_RAW"};
 }
 
 Finding judge_net_admin(const Facts& facts) {

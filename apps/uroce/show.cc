@@ -44,6 +44,7 @@ std::string sending_of(const DeviceRow& row) {
     case Sending::single_by_kernel: return "single frames (kernel without UDP segmentation)";
     case Sending::single_refused: return "single frames (super-frames refused)";
     case Sending::single_by_choice: return "single frames (super_frames=no)";
+    case Sending::by_udp_socket: return "UDP socket";
     case Sending::by_driver: break;
   }
   return row.driver;

@@ -48,6 +48,7 @@ enum class Sending : uint8_t {
   single_by_kernel,  ///< one by one, because the kernel has no UDP segmentation for packet sockets (Linux 6.2 has)
   single_refused,    ///< one by one, because the kernel refused the interface's super-frames
   single_by_choice,  ///< one by one, because of super_frames=no
+  by_udp_socket,     ///< by a UDP socket, because the program may open no packet socket
 };
 
 /// Rights to a region, a window, or a QP's memory (ibv_reg_mr(3)); values of enum ibv_access_flags.

@@ -160,6 +160,12 @@ Result<std::shared_ptr<ControlQp>> DeviceSession::create_qp(std::shared_ptr<Pd> 
   if (init.type == QpType::xrc_target) {
     return fail(EINVAL, "an XRC target queue pair needs an XRC domain in place of queues; create it from the domain");
   }
+  if (init.type == QpType::raw_packet && device()->info().sending == Sending::by_udp_socket) {
+    return fail(EOPNOTSUPP,
+                fmt::format("device {} sends and receives by a UDP socket, which carries no raw packets; give "
+                            "the daemon CAP_NET_RAW",
+                            device()->config().name));
+  }
   if (init.type == QpType::xrc_initiator && srq != nullptr) {
     return fail(
         EINVAL,

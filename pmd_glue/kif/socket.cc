@@ -42,8 +42,6 @@ uint32_t buffer_of(int fd, int option) {
   return static_cast<uint32_t>(std::max(bytes, 0));
 }
 
-uint32_t receive_buffer_of(int fd) { return buffer_of(fd, SO_RCVBUF); }
-
 // The administrator's default may be larger (net.core.wmem_default).
 void ask_for_send_buffer(int fd) {
   if (buffer_of(fd, SO_SNDBUF) >= 2 * kSendBuffer) return;
@@ -58,6 +56,13 @@ Result<void> failed(const std::string& interface, std::string_view what) {
 }
 
 }  // namespace
+
+uint32_t receive_buffer_of(int fd) { return buffer_of(fd, SO_RCVBUF); }
+
+void ask_for_buffers(int fd) {
+  ask_for_receive_buffer(fd);
+  ask_for_send_buffer(fd);
+}
 
 // A socket of any kind shows it.
 uint32_t granted_receive_buffer() {
@@ -99,8 +104,7 @@ Result<void> Socket::set_up(const SocketOptions& options) const {
   // Not PACKET_QDISC_BYPASS: on that way the kernel drops a super-frame that the card cannot cut up itself.
   // None of these is needed: without them, the socket hears itself, or holds less.
   set(fd_, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1);
-  ask_for_receive_buffer(fd_);
-  ask_for_send_buffer(fd_);
+  ask_for_buffers(fd_);
   return {};
 }
 

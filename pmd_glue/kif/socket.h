@@ -18,6 +18,10 @@ inline constexpr uint32_t kSendBuffer = 512 << 10;
 
 /// Bytes that the kernel will let wait in a socket, its overhead included; 0 if it does not tell.
 uint32_t granted_receive_buffer();
+/// Asks the kernel for buffers of these sizes, for a socket of any kind.
+void ask_for_buffers(int fd);
+/// Bytes that may wait in the socket.
+uint32_t receive_buffer_of(int fd);
 
 struct SocketOptions {
   std::string interface;

@@ -123,8 +123,8 @@ class Case(harness.Case):
     def launch(self, space, *args, before=(), eal_args=None, interface="d0"):
         """A daemon on an interface of a namespace. `before`: words before its command."""
         path = self.directory / f"veth-{next(_serial)}.sock"
-        daemon = self.start([*before, UROCED, *(eal_args or eal()), "--", "--interface", interface, "--socket", path, "--user", "",
-                             *args], space)
+        on = ["--interface", interface] if interface else []
+        daemon = self.start([*before, UROCED, *(eal_args or eal()), "--", *on, "--socket", path, "--user", "", *args], space)
         daemon.space, daemon.socket = space, path
         return daemon
 

@@ -11,6 +11,7 @@
 #include <functional>
 #include <thread>
 
+#include "namespace.h"
 #include "nodes.h"
 #include "pmd_glue/kernel_port.h"
 #include "pmd_glue/worker.h"
@@ -20,23 +21,6 @@ namespace {
 
 using std::chrono::seconds;
 using std::chrono::steady_clock;
-
-/// Runs `test` on a thread in a namespace where `lo` is up; the namespace ends with the thread. False if this machine
-/// makes none.
-bool in_a_namespace(const std::function<void()>& test) {
-  bool made = false;
-  std::thread([&] {
-    if (unshare(CLONE_NEWNET) != 0) return;
-    ifreq lo{};
-    std::string_view("lo").copy(lo.ifr_name, IFNAMSIZ - 1);
-    lo.ifr_flags = IFF_UP;
-    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    made = ioctl(fd, SIOCSIFFLAGS, &lo) == 0;
-    close(fd);
-    if (made) test();
-  }).join();
-  return made;
-}
 
 /// A socket on the port of RoCE, on `lo`. Otherwise the kernel would answer each datagram with ICMP.
 class RoceSocket {

@@ -1,0 +1,151 @@
+#include "pmd_glue/udp/socket.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "pmd_glue/kif/socket.h"
+
+namespace uroce::glue::udp {
+
+namespace {
+
+// linux/in6.h, Linux 4.20.
+#ifndef IPV6_MULTICAST_ALL
+#define IPV6_MULTICAST_ALL 29
+#endif
+
+bool set(int fd, int level, int option, int value) { return setsockopt(fd, level, option, &value, sizeof value) == 0; }
+
+std::unexpected<Error> failed(const std::string& interface, std::string_view what) {
+  const int code = errno;
+  return fail(code, fmt::format("interface {}: {}: {}", interface, what, std::strerror(code)));
+}
+
+}  // namespace
+
+Socket::Socket(Socket&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)),
+      index_(other.index_),
+      has_ipv6_(other.has_ipv6_),
+      groups_(std::move(other.groups_)) {}
+
+Socket& Socket::operator=(Socket&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(index_, other.index_);
+  std::swap(has_ipv6_, other.has_ipv6_);
+  std::swap(groups_, other.groups_);
+  return *this;
+}
+
+Socket::~Socket() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Result<Socket> Socket::open(const std::string& interface) {
+  Socket out;
+  constexpr int kType = SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
+  out.fd_ = socket(AF_INET6, kType, 0);
+  if (out.fd_ < 0 && errno == EAFNOSUPPORT) {
+    out.has_ipv6_ = false;
+    out.fd_ = socket(AF_INET, kType, 0);
+  }
+  if (out.fd_ < 0) return failed(interface, "cannot open a UDP socket");
+  out.index_ = if_nametoindex(interface.c_str());
+  if (auto ok = out.set_up(interface); !ok) return std::unexpected(ok.error());
+  return out;
+}
+
+Result<void> Socket::set_up(const std::string& interface) const {
+  if (setsockopt(fd_, SOL_SOCKET, SO_BINDTODEVICE, interface.c_str(), static_cast<socklen_t>(interface.size())) != 0) {
+    return failed(interface, errno == EPERM ? "cannot bind a UDP socket to it without CAP_NET_RAW before Linux 5.7"
+                                            : "cannot bind a UDP socket to it");
+  }
+  // The headers of what arrives, and no fragments.
+  bool all = set(fd_, SOL_IP, IP_PKTINFO, 1) && set(fd_, SOL_IP, IP_RECVTOS, 1) && set(fd_, SOL_IP, IP_RECVTTL, 1) &&
+             set(fd_, SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
+  if (has_ipv6_) {
+    all = all && set(fd_, SOL_IPV6, IPV6_V6ONLY, 0) && set(fd_, SOL_IPV6, IPV6_RECVPKTINFO, 1) &&
+          set(fd_, SOL_IPV6, IPV6_RECVTCLASS, 1) && set(fd_, SOL_IPV6, IPV6_RECVHOPLIMIT, 1) &&
+          set(fd_, SOL_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE) &&
+          set(fd_, SOL_UDP, UDP_NO_CHECK6_RX, 1);  // RoCE has no UDP checksum (IBTA vol. 1, A17.3.1)
+  }
+  if (!all) return failed(interface, "cannot set up a UDP socket");
+  // None of these is needed: without them datagrams come one by one, uncounted losses, groups of other programs, and
+  // own datagrams to a group.
+  set(fd_, SOL_UDP, UDP_GRO, 1);
+  set(fd_, SOL_SOCKET, SO_RXQ_OVFL, 1);
+  set(fd_, SOL_IP, IP_MULTICAST_ALL, 0);
+  set(fd_, SOL_IP, IP_MULTICAST_LOOP, 0);
+  if (has_ipv6_) {
+    set(fd_, SOL_IPV6, IPV6_MULTICAST_ALL, 0);
+    set(fd_, SOL_IPV6, IPV6_MULTICAST_LOOP, 0);
+  }
+  kif::ask_for_buffers(fd_);
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_port = htons(kSourcePort);
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  four.sin_port = htons(kSourcePort);
+  const int bound = has_ipv6_ ? bind(fd_, reinterpret_cast<const sockaddr*>(&six), sizeof six)
+                              : bind(fd_, reinterpret_cast<const sockaddr*>(&four), sizeof four);
+  if (bound == 0) return {};
+  if (errno != EADDRINUSE) return failed(interface, "cannot bind a UDP socket");
+  return fail(EADDRINUSE,
+              fmt::format("interface {}: UDP port {} is in use, by rxe or by another program of uroce; unload "
+                          "rxe (modprobe -r rdma_rxe), end the other program, or name another interface",
+                          interface, kSourcePort));
+}
+
+uint32_t Socket::receive_buffer() const { return kif::receive_buffer_of(fd_); }
+
+bool Socket::change_membership(const Gid& group, bool join) const {
+  if (group.is_ipv4()) {
+    ip_mreqn request{};
+    request.imr_multiaddr.s_addr = htonl(group.ipv4());
+    request.imr_ifindex = static_cast<int>(index_);
+    return setsockopt(fd_, SOL_IP, join ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &request, sizeof request) == 0;
+  }
+  ipv6_mreq request{};
+  std::memcpy(&request.ipv6mr_multiaddr, group.bytes.data(), group.bytes.size());
+  request.ipv6mr_interface = index_;
+  return setsockopt(fd_, SOL_IPV6, join ? IPV6_JOIN_GROUP : IPV6_LEAVE_GROUP, &request, sizeof request) == 0;
+}
+
+std::set<Gid> Socket::receive_groups(std::span<const Gid> groups) {
+  const std::set<Gid> wanted(groups.begin(), groups.end());
+  std::erase_if(groups_, [&](const Gid& group) {
+    if (wanted.contains(group)) return false;
+    change_membership(group, false);
+    return true;
+  });
+  std::set<Gid> refused;
+  for (const Gid& group : wanted) {
+    if (groups_.contains(group)) continue;
+    if (change_membership(group, true)) {
+      groups_.insert(group);
+    } else {
+      refused.insert(group);
+    }
+  }
+  return refused;
+}
+
+Result<void> Socket::replace_by(Socket fresh, const std::string& interface) {
+  if (dup3(fresh.fd_, fd_, O_CLOEXEC) < 0) return failed(interface, "cannot replace a UDP socket");
+  index_ = fresh.index_;
+  groups_ = std::move(fresh.groups_);
+  return {};
+}
+
+}  // namespace uroce::glue::udp

@@ -1,0 +1,141 @@
+#include "pmd_glue/udp_port.h"
+
+#include <fmt/format.h>
+#include <net/if.h>
+#include <rte_ethdev.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "net/address.h"
+#include "pmd_glue/frame_size.h"
+#include "pmd_glue/kif/socket.h"
+#include "pmd_glue/netdev.h"
+#include "pmd_glue/notes.h"
+
+namespace uroce::glue {
+
+Result<std::unique_ptr<Port>> UdpPort::open(const KernelInterface& on, uint16_t number, const PortOptions& options) {
+  std::unique_ptr<UdpPort> port(new UdpPort(static_cast<uint16_t>(RTE_MAX_ETHPORTS + number)));
+  if (auto ok = port->set_up(on, options); !ok) return std::unexpected(ok.error());
+  return port;
+}
+
+Result<void> UdpPort::set_up(const KernelInterface& on, const PortOptions& options) {
+  name_ = on.port;
+  driver_ = kUdpDriver;
+  interface_ = on.interface;
+  const auto mac = netdev_mac(interface_);
+  if (!mac) {
+    return fail_port(mac.error().code,
+                     fmt::format("interface {}: {}; name one that `ip link` lists", interface_, mac.error().text));
+  }
+  mac_ = *mac;
+  index_ = if_nametoindex(interface_.c_str());
+  if (options.vlan != 0) {
+    return fail_port(EINVAL, fmt::format("a UDP socket has no tags; name the interface of the VLAN instead ({}.{})",
+                                         interface_, options.vlan));
+  }
+  const auto asked = asked_mtu(options);
+  if (!asked) return std::unexpected(asked.error());
+  const auto own = netdev_mtu(interface_);
+  if (!own) return fail_port(own.error().code, own.error().text);
+  if (*asked > *own) {
+    return fail_port(EINVAL, fmt::format("cannot have mtu {}: interface {} has {}, and a port on a UDP socket does not "
+                                         "change it; choose a smaller mtu",
+                                         *asked, interface_, *own));
+  }
+  if (auto ok = choose_path_mtu(*asked != 0 ? *asked : std::min(*own, kFullMtu)); !ok) return ok;
+  rx_interrupts_ = options.rx_interrupts;
+  tx_slots_ = options.tx_descriptors;
+  return make_pool(options.rx_descriptors, options.engines);
+}
+
+Result<void> UdpPort::start() {
+  auto socket = udp::Socket::open(interface_);
+  if (!socket) return fail_port(socket.error().code, socket.error().text);
+  active_ = std::make_unique<Active>(std::move(*socket), pool_, mac_);
+  if (auto ok = active_->readable.watch(active_->socket.fd()); !ok) return ok;
+  started_ = true;
+  note(description(), NoteLevel::info);
+  refresh_link();
+  return {};
+}
+
+void UdpPort::stop() {
+  if (!started_) return;
+  started_ = false;
+  link_up_.store(false, std::memory_order_relaxed);
+  active_.reset();
+}
+
+// A socket stays bound to the interface that it was opened for.
+bool UdpPort::follow() {
+  const unsigned index = if_nametoindex(interface_.c_str());
+  if (index == 0) return false;
+  if (index == active_->socket.interface_index()) return true;
+  auto fresh = udp::Socket::open(interface_);
+  if (fresh) {
+    fresh->receive_groups(groups_);
+    const auto replaced = active_->socket.replace_by(std::move(*fresh), interface_);
+    if (!replaced) fresh = std::unexpected(replaced.error());
+  }
+  if (fresh) {
+    const auto watched = active_->readable.watch(active_->socket.fd());
+    if (!watched) fresh = std::unexpected(watched.error());
+  }
+  if (!fresh) {
+    if (!std::exchange(said_detached_, true))
+      note(fmt::format("port {}: {}; it is down until that succeeds", name_, fresh.error().text));
+    return false;
+  }
+  said_detached_ = false;
+  index_.store(index, std::memory_order_relaxed);
+  returns_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void UdpPort::refresh_link() {
+  if (!started_) return;
+  link_up_.store(follow() && netdev_running(interface_).value_or(false), std::memory_order_relaxed);
+}
+
+void UdpPort::receive_group_addresses(std::span<const Gid> groups) {
+  groups_.assign(groups.begin(), groups.end());
+  if (!started_) return;
+  const auto refused = active_->socket.receive_groups(groups);
+  if (refused.empty() || std::exchange(said_refused_, true)) return;
+  note(
+      fmt::format("port {}: the kernel does not let a socket join {} and {} more groups; raise "
+                  "net.ipv4.igmp_max_memberships, or give the program CAP_NET_RAW",
+                  name_, net::to_text(*refused.begin()), refused.size() - 1));
+}
+
+uint32_t UdpPort::receive_window_packets() const {
+  return std::max(1u, kif::granted_receive_buffer() / 2 / max_frame());
+}
+
+std::string UdpPort::description() const {
+  return fmt::format("port {} ({}) on interface {}: MTU {}, path MTU {}; a UDP socket{}, up to {} KiB wait", name_,
+                     driver_, interface_, mtu_, mtu_bytes(path_mtu_), active_->socket.has_ipv6() ? "" : " (IPv4 alone)",
+                     active_->socket.receive_buffer() >> 10);
+}
+
+std::vector<std::pair<std::string, uint64_t>> UdpPort::counters(uint16_t queue) const {
+  if (queue != 0 || active_ == nullptr) return {};
+  const kif::SendCounters& tx = active_->sender.counters();
+  const udp::ReceiveCounters& rx = active_->receiver.counters();
+  return {{"udp_tx_super_frames", tx.super_frames.get()},
+          {"udp_tx_super_segments", tx.super_segments.get()},
+          {"udp_tx_dropped", tx.dropped.get()},
+          {"udp_tx_foreign", active_->sender.foreign().get()},
+          {"udp_rx_super_frames", rx.super_frames.get()},
+          {"udp_rx_super_segments", rx.super_segments.get()},
+          {"udp_rx_bad_lengths", rx.bad_lengths.get()},
+          {"udp_rx_no_headers", rx.no_headers.get()},
+          {"udp_rx_unknown_ids", rx.unknown_ids.get()},
+          {"udp_rx_buffers_missing", rx.buffers_missing.get()},
+          {"udp_rx_lost", rx.lost.get()}};
+}
+
+}  // namespace uroce::glue

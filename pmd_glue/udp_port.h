@@ -1,0 +1,71 @@
+// A port on an interface that the kernel keeps, by a UDP socket: for programs without CAP_NET_RAW. The kernel writes
+// and reads the headers, so the port carries RoCE alone, from the kernel's addresses, without a tag.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "pmd_glue/kif/readable.h"
+#include "pmd_glue/port.h"
+#include "pmd_glue/udp/receiver.h"
+#include "pmd_glue/udp/sender.h"
+#include "pmd_glue/udp/socket.h"
+
+namespace uroce::glue {
+
+class UdpPort final : public Port {
+ public:
+  /// Sets up a port, not yet started. `number` differs from those of all other ports on interfaces of the kernel.
+  /// Errors: those of EthdevPort::open(); EINVAL for a VLAN.
+  static Result<std::unique_ptr<Port>> open(const KernelInterface& on, uint16_t number, const PortOptions& options);
+  ~UdpPort() override { close(); }
+  UdpPort(const UdpPort&) = delete;
+  UdpPort& operator=(const UdpPort&) = delete;
+
+  Result<void> start() override;
+  void stop() override;
+  void close() override { stop(); }
+
+  unsigned interface_index() const override { return index_.load(std::memory_order_relaxed); }
+  uint32_t interface_returns() const override { return returns_.load(std::memory_order_relaxed); }
+  Sending sending() const override { return Sending::by_udp_socket; }
+  uint32_t receive_window_packets() const override;
+  std::string description() const override;
+
+  uint16_t rx_burst(std::span<rte_mbuf*> out) const { return active_->receiver.receive(active_->socket.fd(), out); }
+  uint16_t tx_burst(std::span<rte_mbuf*> mbufs) const { return active_->sender.send(active_->socket.fd(), mbufs); }
+  int interrupt_descriptor(uint16_t) const override { return active_->readable.descriptor(); }
+  void arm_interrupt(uint16_t, bool) const override {}  // its descriptor always is
+  std::vector<std::pair<std::string, uint64_t>> counters(uint16_t queue) const override;
+
+  void refresh_link() override;
+  void receive_groups(std::span<const EthAddr>) override {}
+  void receive_group_addresses(std::span<const Gid> groups) override;
+
+ private:
+  struct Active {
+    Active(udp::Socket s, rte_mempool* pool, const EthAddr& mac)
+        : socket(std::move(s)), receiver(pool, mac), sender(socket.has_ipv6()) {}
+    udp::Socket socket;
+    kif::Readable readable;
+    udp::Receiver receiver;
+    udp::Sender sender;
+  };
+
+  explicit UdpPort(uint16_t id) : Port(Kind::udp, id) {}
+  Result<void> set_up(const KernelInterface& on, const PortOptions& options);
+  /// Follows an interface that went and came back. True while it can send and receive.
+  bool follow();
+
+  std::string interface_;
+  std::unique_ptr<Active> active_;  ///< from start() to stop()
+  std::vector<Gid> groups_;
+  std::atomic<unsigned> index_{0};
+  std::atomic<uint32_t> returns_{0};
+  bool said_refused_ = false;
+  bool said_detached_ = false;
+};
+
+}  // namespace uroce::glue
