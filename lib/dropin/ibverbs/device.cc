@@ -180,8 +180,6 @@ __be64 ibv_get_device_guid(ibv_device* device) { return htobe64(static_cast<Verb
 
 ibv_context* ibv_open_device(ibv_device* device) { return open(device); }
 
-ibv_context* verbs_open_device(ibv_device* device, void* /*private_data*/) { return open(device); }
-
 int ibv_close_device(ibv_context* context) {
   const uroce::NoCancel guard;
   close(context->async_fd);

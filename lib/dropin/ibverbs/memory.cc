@@ -5,6 +5,7 @@
 
 #include "dropin/ibverbs/device_memory.h"
 #include "dropin/ibverbs/events.h"
+#include "dropin/ibverbs/later_verbs.h"
 #include "dropin/ibverbs/on_demand.h"
 #include "dropin/ibverbs/window.h"
 
@@ -158,7 +159,8 @@ int dealloc_td(ibv_td* td) {
 }
 
 ibv_pd* alloc_parent_domain(ibv_context* /*context*/, ibv_parent_domain_init_attr* attr) {
-  constexpr uint32_t kKnown = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+  constexpr uint32_t kKnown =
+      IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT | later::kAllowUnprotectedMemory;
   if (attr->pd == nullptr || (attr->comp_mask & ~kKnown) != 0) {
     return refuse_null(EINVAL, "ibv_alloc_parent_domain(): pd is missing, or comp_mask has bits of no known attribute");
   }

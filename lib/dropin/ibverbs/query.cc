@@ -9,6 +9,7 @@
 #include <uroce/version.h>
 
 #include "dropin/ibverbs/identity.h"
+#include "dropin/ibverbs/later_verbs.h"
 
 namespace uroce::dropin {
 
@@ -16,6 +17,7 @@ namespace {
 
 constexpr uint8_t kWidth4x = 2;
 constexpr uint8_t kSpeed25G = 32;
+constexpr uint64_t kPortSpeed = 4 * 250;  // of that width and speed, in units of 100 Mb/s
 constexpr uint8_t kPhysPolling = 2;
 constexpr uint8_t kPhysLinkUp = 5;
 constexpr uint32_t kGrhRequired = 1;
@@ -161,6 +163,24 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   return 0;
 }
 
+int query_gid_type(ibv_context* context, uint8_t port, unsigned index, uint32_t* type) {
+  // rdma-core's enum ibv_gid_type_sysfs: 1 for RoCE v2, 0 for IB, RoCE v1 and empty entries.
+  Gid found;
+  const int fault = find_gid(*of(context), port, index, found);
+  if (fault == EINVAL) {
+    errno = fault;
+    return -1;
+  }
+  *type = fault == 0 ? 1 : 0;
+  return 0;
+}
+
+int later::query_port_speed(ibv_context* /*context*/, uint32_t port, uint64_t* speed) {
+  if (port != 1) return failed(EINVAL);
+  *speed = kPortSpeed;
+  return 0;
+}
+
 int query_rt_values(ibv_context* context, ibv_values_ex* values) {
   if ((values->comp_mask & ~uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0) return failed(EINVAL);
   const auto now = of(context)->api.clock_ns();
@@ -220,18 +240,6 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::
     at += size;
   }
   return static_cast<ssize_t>(count);
-}
-
-int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned index, uint32_t* type) {
-  // rdma-core's enum ibv_gid_type_sysfs: 1 for RoCE v2, 0 for IB, RoCE v1 and empty entries.
-  Gid found;
-  const int fault = find_gid(*of(context), port, index, found);
-  if (fault == EINVAL) {
-    errno = fault;
-    return -1;
-  }
-  *type = fault == 0 ? 1 : 0;
-  return 0;
 }
 
 int ibv_query_pkey(ibv_context* /*context*/, uint8_t port, int index, __be16* pkey) {

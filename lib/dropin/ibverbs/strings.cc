@@ -1,7 +1,9 @@
 // Texts for enumerators, the same as rdma-core's: programs and their tests compare them.
-#include <infiniband/verbs.h>
+#include "dropin/ibverbs/texts.h"
 
 #include <cstddef>
+
+namespace uroce::dropin {
 
 namespace {
 
@@ -11,6 +13,32 @@ const char* pick(const char* const (&words)[N], int index) {
 }
 
 }  // namespace
+
+const char* text_of(ibv_wr_opcode opcode) {
+  static const char* const kWords[] = {
+      "rdma-write",
+      "rdma-write-with-imm",
+      "send",
+      "send-with-imm",
+      "rdma-read",
+      "atomic-cmp-and-swp",
+      "atomic-fetch-and-add",
+      "local-inv",
+      "bind-mw",
+      "send-with-inv",
+      "tso",
+      "driver1",
+      nullptr,
+      nullptr,
+      "flush",
+      "atomic-write",
+  };
+  return pick(kWords, opcode);
+}
+
+}  // namespace uroce::dropin
+
+using namespace uroce::dropin;
 
 extern "C" {
 
@@ -53,6 +81,7 @@ const char* ibv_event_type_str(ibv_event_type event) {
       "client reregistration",
       "GID table change",
       "WQ fatal",
+      "Device link speed change",
   };
   return pick(kWords, event);
 }

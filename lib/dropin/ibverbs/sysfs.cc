@@ -39,10 +39,4 @@ int ibv_read_sysfs_file(const char* directory, const char* file, char* buffer, s
   return static_cast<int>(length);
 }
 
-/// Takes a structure that is private to rdma-core's library, so no caller here can have one.
-int ibv_read_ibdev_sysfs_file(char* /*buffer*/, std::size_t /*size*/, void* /*device*/, const char* /*format*/, ...) {
-  errno = EINVAL;
-  return -1;
-}
-
 }  // extern "C"
