@@ -8,8 +8,8 @@
 // Ownership: CmChannel and CmId are move-only handles. Destroying a CmId disconnects it. An id keeps its channel alive.
 // Threads: any, also several on one object at once.
 // Errors: besides the errors named at each call, EIO (the daemon ended), ENODEV (the stack ended) and EINVAL (the id's
-// state forbids the call). resolve_addr() and join() give ENOMEM while 128 events of the id, or 32768 of all ids, were
-// not received.
+// state forbids the call). resolve_addr(), join() and raise_event() give ENOMEM while 128 events of the id, or 32768 of
+// all ids, were not received.
 #pragma once
 
 #include <chrono>
@@ -126,6 +126,9 @@ class UROCE_API CmId {
   Result<void> join(const CmAddress& group, uint64_t token);
   /// rdma_leave_multicast(3).
   Result<void> leave(const CmAddress& group);
+  /// Raises an event of the program's own, of type user, addrinfo_resolved or addrinfo_error, behind those that wait
+  /// (rdma_write_cm_event(3)). Errors: EINVAL (another type); ENOMEM, as for resolve_addr().
+  Result<void> raise_event(CmEventType type, int status, uint64_t argument);
   /// Delivers this id's events to `channel` from now on, including those that were not taken yet (rdma_migrate_id(3)).
   Result<void> migrate(const CmChannel& channel);
 

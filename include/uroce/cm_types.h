@@ -40,6 +40,9 @@ enum class CmEventType : uint8_t {
   multicast_error = 13,
   addr_change = 14,
   timewait_exit = 15,
+  addrinfo_resolved = 16,  ///< raise_event() alone raises this and the next two
+  addrinfo_error = 17,
+  user = 18,
 };
 
 /// Terms of a connection (struct rdma_conn_param): this side's in a call, the peer's in an event, seen from this side.
@@ -70,7 +73,8 @@ struct CmEvent {
   CmParam param{};
   // UD (established, connect_request) and multicast_join: the destination for sends.
   AddressVector av{};
-  uint64_t join = 0;  ///< multicast events: the token given to join()
+  uint64_t join = 0;      ///< multicast events: the token given to join()
+  uint64_t argument = 0;  ///< of raise_event()
 };
 
 /// The state of an id (struct rdma_cm_id and its route).

@@ -120,6 +120,10 @@ Result<void> CmId::leave(const CmAddress& group) {
   return impl_->send([&](CmCalls& calls, uint32_t id) { return calls.leave(id, group); });
 }
 
+Result<void> CmId::raise_event(CmEventType type, int status, uint64_t argument) {
+  return impl_->send([=](CmCalls& calls, uint32_t id) { return calls.raise_event(id, type, status, argument); });
+}
+
 Result<void> CmId::migrate(const CmChannel& channel) { return impl_->migrate(channel.impl_); }
 
 }  // namespace uroce

@@ -136,6 +136,9 @@ class DaemonCm final : public CmImpl, private message::CmCalls {
   Result<void> leave(uint32_t id, const CmAddress& group) override {
     return send(Op::cm_leave, message::CmGroup{.id = id, .group = group});
   }
+  Result<void> raise_event(uint32_t id, CmEventType type, int status, uint64_t argument) override {
+    return send(Op::cm_raise_event, message::CmRaiseEvent{id, type, status, argument});
+  }
   Result<void> migrate(uint32_t id, uint32_t channel, uint32_t taken) override {
     return send(Op::cm_migrate, message::CmMigrate{id, channel, taken});
   }

@@ -60,6 +60,7 @@ class User final : public ManagerUser {
   Result<void> set_option(uint32_t number, message::CmOption option, uint8_t value) override;
   Result<void> join(uint32_t number, const CmAddress& group, uint64_t token) override;
   Result<void> leave(uint32_t number, const CmAddress& group) override;
+  Result<void> raise_event(uint32_t number, CmEventType type, int status, uint64_t argument) override;
   Result<void> migrate(uint32_t number, uint32_t channel, uint32_t taken) override;
 
  private:

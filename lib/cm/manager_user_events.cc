@@ -126,6 +126,19 @@ message::CmEventRecord User::report(CmEvent event) {
   return record;
 }
 
+Result<void> User::raise_event(uint32_t number, CmEventType type, int status, uint64_t argument) {
+  return with(number, [&](Id& id) -> Result<void> {
+    if (type < CmEventType::addrinfo_resolved || type > CmEventType::user) {
+      return fail(EINVAL, fmt::format("raise_event: type {} is not a program's to raise; the only ones are user, "
+                                      "addrinfo_resolved and addrinfo_error",
+                                      static_cast<int>(type)));
+    }
+    if (auto room = Manager::Impl::check_unread(id, "raise_event"); !room) return room;
+    manager_.raise_event(id, {.type = type, .status = status, .argument = argument});
+    return {};
+  });
+}
+
 Result<void> User::migrate(uint32_t number, uint32_t channel, uint32_t taken) {
   return with(number, [&](Id& id) -> Result<void> {
     const auto found = channels_.find(channel);

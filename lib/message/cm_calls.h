@@ -48,6 +48,7 @@ class CmCalls {
   virtual Result<void> set_option(uint32_t id, CmOption option, uint8_t value) = 0;
   virtual Result<void> join(uint32_t id, const CmAddress& group, uint64_t token) = 0;
   virtual Result<void> leave(uint32_t id, const CmAddress& group) = 0;
+  virtual Result<void> raise_event(uint32_t id, CmEventType type, int status, uint64_t argument) = 0;
   /// `taken`: the number of the id's events that were taken, but not passed to the application. Their bytes move to the
   /// new channel's pipe.
   virtual Result<void> migrate(uint32_t id, uint32_t channel, uint32_t taken) = 0;

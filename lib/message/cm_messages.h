@@ -126,6 +126,14 @@ struct CmGroup {
   static void fields(auto& self, auto& archive) { archive(self.id, self.group, self.token); }
 };
 
+struct CmRaiseEvent {
+  uint32_t id = 0;
+  CmEventType type{};
+  int32_t status = 0;
+  uint64_t argument = 0;
+  static void fields(auto& self, auto& archive) { archive(self.id, self.type, self.status, self.argument); }
+};
+
 struct CmMigrate {
   uint32_t id = 0;
   uint32_t channel = 0;

@@ -19,7 +19,7 @@
 namespace uroce::message {
 
 inline constexpr uint32_t kMagic = 0x65'63'6f'72;  // "roce"
-inline constexpr uint32_t kProtocol = 23;
+inline constexpr uint32_t kProtocol = 24;
 /// The oldest version that this release speaks, too.
 inline constexpr uint32_t kOldestProtocol = 22;
 /// Most bytes of one packet, and most descriptors beside it (SCM_MAX_FD is 253).
@@ -94,6 +94,7 @@ enum class Op : uint16_t {
   cm_join = 82,
   cm_leave = 83,
   cm_migrate = 84,
+  cm_raise_event = 85,
 };
 
 enum class Kind : uint8_t {

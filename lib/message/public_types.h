@@ -96,6 +96,7 @@ template <>
 struct Fields<CmEvent> {
   static void visit(auto& self, auto& archive) {
     archive(self.type, self.id, self.listener, self.status, self.param, self.av, self.join);
+    archive.since(24, self.argument);
   }
 };
 

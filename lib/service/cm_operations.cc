@@ -178,6 +178,10 @@ Result<Reply> cm_leave(ClientState& client, const message::CmGroup& request) {
   return done(client.program.connections->leave(request.id, request.group));
 }
 
+Result<Reply> cm_raise_event(ClientState& client, const message::CmRaiseEvent& request) {
+  return done(client.program.connections->raise_event(request.id, request.type, request.status, request.argument));
+}
+
 Result<Reply> cm_migrate(ClientState& client, const message::CmMigrate& request) {
   return done(client.program.connections->migrate(request.id, request.channel, request.taken));
 }

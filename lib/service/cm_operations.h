@@ -29,6 +29,7 @@ Result<Reply> cm_qp_attr(ClientState& client, const message::CmQpAttr& request);
 Result<Reply> cm_set_option(ClientState& client, const message::CmSetOption& request);
 Result<Reply> cm_join(ClientState& client, const message::CmGroup& request);
 Result<Reply> cm_leave(ClientState& client, const message::CmGroup& request);
+Result<Reply> cm_raise_event(ClientState& client, const message::CmRaiseEvent& request);
 Result<Reply> cm_migrate(ClientState& client, const message::CmMigrate& request);
 
 }  // namespace uroce::service

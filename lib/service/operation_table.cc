@@ -87,6 +87,7 @@ constexpr Operation kOperations[] = {
     {Op::cm_join, Needs::connection_manager, serve<message::CmGroup, cm_join>},
     {Op::cm_leave, Needs::connection_manager, serve<message::CmGroup, cm_leave>},
     {Op::cm_migrate, Needs::connection_manager, serve<message::CmMigrate, cm_migrate>},
+    {Op::cm_raise_event, Needs::connection_manager, serve<message::CmRaiseEvent, cm_raise_event>},
 };
 
 Result<void> provide(ClientState& client, Needs needs) {

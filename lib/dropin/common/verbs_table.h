@@ -17,7 +17,7 @@
 namespace uroce::dropin {
 
 /// Raise with every change of VerbsTable or of what its functions do.
-inline constexpr uint32_t kVerbsTableVersion = 4;
+inline constexpr uint32_t kVerbsTableVersion = 5;
 
 /// The release of the C++ library, of which each library has a copy inside. Strings and errors pass between them, and
 /// one copy frees the memory of the other.

@@ -7,6 +7,7 @@
 
 #include "dropin/common/descriptor.h"
 #include "dropin/common/qp_attr.h"
+#include "dropin/rdmacm/later_cm.h"
 #include "dropin/rdmacm/objects.h"
 #include "dropin/rdmacm/verbs_table.h"
 
@@ -120,7 +121,9 @@ std::unique_ptr<Event> to_event(const Delivery& from) {
   event->id = from.id;
   event->event = static_cast<rdma_cm_event_type>(from.event.type);
   event->status = from.event.status;
-  if (from.group != nullptr || from.id->is_datagram()) {
+  if (event->event == later::kUserEvent) {
+    std::memcpy(&event->param, &from.event.argument, sizeof(from.event.argument));
+  } else if (from.group != nullptr || from.id->is_datagram()) {
     copy_datagram(from.event, *event);
   } else {
     copy_connection(from.event.param, *event);
@@ -194,12 +197,13 @@ int rdma_ack_cm_event(rdma_cm_event* event) {
 
 const char* rdma_event_str(rdma_cm_event_type event) {
   static constexpr std::array kNames = {
-      "RDMA_CM_EVENT_ADDR_RESOLVED",  "RDMA_CM_EVENT_ADDR_ERROR",      "RDMA_CM_EVENT_ROUTE_RESOLVED",
-      "RDMA_CM_EVENT_ROUTE_ERROR",    "RDMA_CM_EVENT_CONNECT_REQUEST", "RDMA_CM_EVENT_CONNECT_RESPONSE",
-      "RDMA_CM_EVENT_CONNECT_ERROR",  "RDMA_CM_EVENT_UNREACHABLE",     "RDMA_CM_EVENT_REJECTED",
-      "RDMA_CM_EVENT_ESTABLISHED",    "RDMA_CM_EVENT_DISCONNECTED",    "RDMA_CM_EVENT_DEVICE_REMOVAL",
-      "RDMA_CM_EVENT_MULTICAST_JOIN", "RDMA_CM_EVENT_MULTICAST_ERROR", "RDMA_CM_EVENT_ADDR_CHANGE",
-      "RDMA_CM_EVENT_TIMEWAIT_EXIT",
+      "RDMA_CM_EVENT_ADDR_RESOLVED",  "RDMA_CM_EVENT_ADDR_ERROR",        "RDMA_CM_EVENT_ROUTE_RESOLVED",
+      "RDMA_CM_EVENT_ROUTE_ERROR",    "RDMA_CM_EVENT_CONNECT_REQUEST",   "RDMA_CM_EVENT_CONNECT_RESPONSE",
+      "RDMA_CM_EVENT_CONNECT_ERROR",  "RDMA_CM_EVENT_UNREACHABLE",       "RDMA_CM_EVENT_REJECTED",
+      "RDMA_CM_EVENT_ESTABLISHED",    "RDMA_CM_EVENT_DISCONNECTED",      "RDMA_CM_EVENT_DEVICE_REMOVAL",
+      "RDMA_CM_EVENT_MULTICAST_JOIN", "RDMA_CM_EVENT_MULTICAST_ERROR",   "RDMA_CM_EVENT_ADDR_CHANGE",
+      "RDMA_CM_EVENT_TIMEWAIT_EXIT",  "RDMA_CM_EVENT_ADDRINFO_RESOLVED", "RDMA_CM_EVENT_ADDRINFO_ERROR",
+      "RDMA_CM_EVENT_USER",
   };
   const auto index = static_cast<std::size_t>(event);
   return index < kNames.size() ? kNames[index] : "UNKNOWN EVENT";

@@ -106,6 +106,10 @@ struct Multicast {
   EventCount events;
 };
 
+struct FreeInfo {
+  void operator()(rdma_addrinfo* info) const { rdma_freeaddrinfo(info); }
+};
+
 struct Id : rdma_cm_id {
   Id(EventChannel* owner, CmId made, void* application, rdma_port_space space, ibv_qp_type type);
   Id(const Id&) = delete;
@@ -135,6 +139,8 @@ struct Id : rdma_cm_id {
 
   // Guarded by the client's mutex.
   EventCount events;
+  bool resolving_info = false;  ///< rdma_resolve_addrinfo() is under way, or its result was not queried
+  std::unique_ptr<rdma_addrinfo, FreeInfo> resolved_info;
   std::map<uint64_t, std::unique_ptr<Multicast>> groups;  ///< by token
 };
 

@@ -8,6 +8,7 @@
 #include "base/no_cancel.h"
 #include "dropin/common/report.h"
 #include "dropin/rsocket/datagram.h"
+#include "dropin/rsocket/repoll.h"
 #include "dropin/rsocket/stream.h"
 
 using namespace uroce::dropin;
@@ -87,8 +88,10 @@ int rshutdown(int fd, int how) {
 
 int rclose(int fd) {
   const uroce::NoCancel guard;
+  if (repolls::remove(fd)) return 0;
   const auto socket = table::remove(fd);
   if (socket == nullptr) return minus_one(EBADF);
+  repolls::forget(fd);
   socket->close();
   return 0;
 }

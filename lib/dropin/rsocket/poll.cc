@@ -1,45 +1,13 @@
 // Waiting for rsockets together with other descriptors (rpoll(), rselect()).
-#include <poll.h>
+#include "dropin/rsocket/looking.h"
 
-#include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <memory>
-#include <optional>
-#include <vector>
 
 #include "dropin/common/report.h"
-#include "dropin/rsocket/socket.h"
 
 namespace uroce::dropin::rsocket {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-using Milliseconds = std::chrono::milliseconds;
-
-/// One call of rpoll(): the descriptors, and the rsockets among them.
-class Poll {
- public:
-  Poll(pollfd* fds, nfds_t count) : fds_(fds, count), sockets_(count) {
-    for (nfds_t i = 0; i < count; ++i) {
-      if (fds[i].fd >= 0) sockets_[i] = table::find(fds[i].fd);
-    }
-  }
-
-  /// The number of ready descriptors, without waiting; -1 with errno.
-  int look();
-  /// Waits for a change of any, at most that long. Returns how many seem ready; 0 to check again; -1 with errno.
-  int sleep(Milliseconds most);
-
- private:
-  /// Plain descriptors are checked by the kernel.
-  int look_at_plain();
-  int arm(std::vector<pollfd>& real);
-
-  std::span<pollfd> fds_;
-  std::vector<std::shared_ptr<Socket>> sockets_;
-};
 
 /// Registers the calling thread with the rsockets that wake it.
 class Registered {
@@ -61,6 +29,14 @@ class Registered {
  private:
   const std::vector<std::shared_ptr<Socket>>& sockets_;
 };
+
+}  // namespace
+
+Poll::Poll(std::span<pollfd> fds) : fds_(fds), sockets_(fds.size()) {
+  for (std::size_t i = 0; i < fds.size(); ++i) {
+    if (fds[i].fd >= 0) sockets_[i] = table::find(fds[i].fd);
+  }
+}
 
 int Poll::look_at_plain() {
   std::vector<pollfd> plain(fds_.begin(), fds_.end());
@@ -109,6 +85,8 @@ int Poll::sleep(Milliseconds most) {
   return 0;
 }
 
+namespace {
+
 int select_timeout(const timeval* timeout) {
   if (timeout == nullptr) return -1;
   return static_cast<int>(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000);
@@ -133,24 +111,8 @@ using namespace uroce::dropin::rsocket;
 extern "C" {
 
 int rpoll(pollfd* fds, nfds_t count, int timeout) {
-  Poll polled(fds, count);
-  const auto start = Clock::now();
-  int ready = 0;
-  do {
-    ready = polled.look();
-    if (ready != 0 || timeout == 0) return ready;
-  } while (Clock::now() - start < settings().polling_time);
-  while (true) {
-    Milliseconds left = settings().wake_up_interval;
-    if (timeout > 0) {
-      const auto passed = std::chrono::duration_cast<Milliseconds>(Clock::now() - start);
-      if (passed.count() >= timeout) return 0;
-      left = std::min(left, Milliseconds(timeout) - passed);
-    }
-    if (polled.sleep(left) < 0) return -1;
-    ready = polled.look();
-    if (ready != 0) return ready;
-  }
+  Poll polled({fds, count});
+  return look_for(timeout, [&] { return polled.look(); }, [&](Milliseconds most) { return polled.sleep(most); });
 }
 
 int rselect(int count, fd_set* readable, fd_set* writable, fd_set* excepted, timeval* timeout) {

@@ -210,6 +210,23 @@ TEST_F(ManagerTest, UnreadEventsOfAnIdAreBounded) {
   test::expect_error(program.raise(id), ENOMEM, "not received");
 }
 
+TEST_F(ManagerTest, AProgramRaisesEventsOfItsOwn) {
+  Program program(*manager_);
+  const uint32_t id = must(program.user->create_id(program.channel, PortSpace::tcp, QpType::rc));
+  must(program.user->raise_event(id, CmEventType::user, -5, 0x0123'4567'89ab'cdef));
+  const CmEvent event = program.next();
+  EXPECT_EQ(event.type, CmEventType::user);
+  EXPECT_EQ(event.id, id);
+  EXPECT_EQ(event.status, -5);
+  EXPECT_EQ(event.argument, 0x0123'4567'89ab'cdefu);
+
+  test::expect_error(program.user->raise_event(id, CmEventType::established, 0, 0), EINVAL, "not a program's to raise");
+  test::expect_error(program.user->raise_event(id, static_cast<CmEventType>(19), 0, 0), EINVAL, "type 19");
+  test::expect_error(Program(*manager_).user->raise_event(id, CmEventType::user, 0, 0), EINVAL, "");
+  for (uint32_t i = 0; i < kMostOfId; ++i) must(program.user->raise_event(id, CmEventType::user, 0, i));
+  test::expect_error(program.user->raise_event(id, CmEventType::user, 0, 0), ENOMEM, "not received");
+}
+
 TEST_F(ManagerTest, UnreadEventsOfAProgramAreBoundedAndItsPeersAreToldSo) {
   const CmAddress service{World::gid(1), 4711};
   Program server(*manager_), client(*manager_);

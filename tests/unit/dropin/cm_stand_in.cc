@@ -391,6 +391,12 @@ Result<void> CmId::join(const CmAddress& group, uint64_t token) {
 
 Result<void> CmId::leave(const CmAddress& /*group*/) { return {}; }
 
+Result<void> CmId::raise_event(CmEventType type, int status, uint64_t argument) {
+  const std::lock_guard guard(lock);
+  impl_->channel->push({.type = type, .id = impl_->number, .status = status, .argument = argument});
+  return {};
+}
+
 Result<void> CmId::migrate(const CmChannel& channel) {
   const std::lock_guard guard(lock);
   auto old = std::exchange(impl_->channel, channel.impl_);

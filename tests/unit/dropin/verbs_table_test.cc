@@ -21,7 +21,7 @@ TEST(VerbsTable, OfAnotherUroceIsRefusedWithBothVersions) {
   const auto refused = check(older);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ELIBACC);
-  EXPECT_NE(refused.error().text.find("needs version 4 "), std::string::npos) << refused.error().text;
+  EXPECT_NE(refused.error().text.find("needs version 5 "), std::string::npos) << refused.error().text;
   EXPECT_NE(refused.error().text.find("has version 0 "), std::string::npos) << refused.error().text;
 }
 

@@ -28,8 +28,8 @@ TEST(Encoding, EveryMessageKeepsItsBytes) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     EXPECT_EQ(all[i].name, kEncodedSamples[i].name);
     EXPECT_EQ(hex_of(all[i].bytes), kEncodedSamples[i].hex) << all[i].name;
-    // Version 23 added nothing. A message that grows later has other bytes in the oldest version: note both.
-    EXPECT_EQ(hex_of(all[i].oldest), kEncodedSamples[i].hex) << all[i].name;
+    const char* const oldest = kEncodedSamples[i].oldest;
+    EXPECT_EQ(hex_of(all[i].oldest), oldest != nullptr ? oldest : kEncodedSamples[i].hex) << all[i].name;
   }
 }
 
@@ -89,7 +89,7 @@ TEST(Encoding, OperationsKeepTheirNumbers) {
                                Op::cm_disconnect,     Op::cm_notify_established,
                                Op::cm_qp_attr,        Op::cm_set_option,
                                Op::cm_join,           Op::cm_leave,
-                               Op::cm_migrate};
+                               Op::cm_migrate,        Op::cm_raise_event};
   for (std::size_t i = 0; i < std::size(of_connections); ++i) {
     EXPECT_EQ(static_cast<std::size_t>(of_connections[i]), i + 64);
   }

@@ -128,7 +128,8 @@ CmEvent event() {
           .status = -28,
           .param = param(),
           .av = address_vector(),
-          .join = 0x0807060504030201};
+          .join = 0x0807060504030201,
+          .argument = 0x1817161514131211};
 }
 
 CmIdInfo info() {
@@ -317,6 +318,7 @@ void add_connection_manager() {
   add("CmQpAttr", CmQpAttr{.id = 1, .state = QpState::rtr});
   add("CmSetOption", CmSetOption{.id = 1, .option = CmOption::af_only, .value = 3});
   add("CmGroup", CmGroup{.id = 1, .group = address(0xf0, 2), .token = 0x0102030405060708});
+  add("CmRaiseEvent", CmRaiseEvent{.id = 1, .type = CmEventType::user, .status = -2, .argument = 0x0102030405060708});
   add("CmMigrate", CmMigrate{.id = 1, .channel = 2, .taken = 3});
 }
 

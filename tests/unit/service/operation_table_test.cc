@@ -17,13 +17,13 @@ TEST(OperationTable, HasEveryOperationAndNoOther) {
     const bool of_xrc =
         number >= static_cast<uint32_t>(Op::open_xrc_domain) && number <= static_cast<uint32_t>(Op::open_xrc_target);
     const bool of_connections =
-        number >= static_cast<uint32_t>(Op::cm_create_channel) && number <= static_cast<uint32_t>(Op::cm_migrate);
+        number >= static_cast<uint32_t>(Op::cm_create_channel) && number <= static_cast<uint32_t>(Op::cm_raise_event);
     ASSERT_EQ(has_operation(static_cast<uint16_t>(number)), of_device || of_xrc || of_connections) << number;
   }
 }
 
 TEST(OperationTable, OnlyHelloComesBeforeHello) {
-  for (uint16_t number = 1; number <= static_cast<uint16_t>(Op::cm_migrate); ++number) {
+  for (uint16_t number = 1; number <= static_cast<uint16_t>(Op::cm_raise_event); ++number) {
     const Operation* operation = find_operation(static_cast<Op>(number));
     if (operation == nullptr) continue;
     EXPECT_EQ(operation->op, static_cast<Op>(number));
