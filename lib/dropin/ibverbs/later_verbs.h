@@ -9,6 +9,18 @@
 
 namespace uroce::dropin::later {
 
+/// Headers older than rdma-core 45's end ibv_qp_ex before wr_flush. Programs that were built with newer ones may call
+/// ibv_wr_flush().
+template <class Base>
+struct WithFlush : Base {
+  void (*wr_flush)(ibv_qp_ex* qp, uint32_t rkey, uint64_t address, std::size_t length, uint8_t type, uint8_t level);
+};
+template <class Base>
+  requires requires(Base& base) { base.wr_flush; }
+struct WithFlush<Base> : Base {};
+using QpEx = WithFlush<ibv_qp_ex>;
+constexpr uint64_t kWithFlush = 1u << 11;  ///< IBV_QP_EX_WITH_FLUSH
+
 /// ibv_dmah and ibv_dmah_init_attr: hints for a PCIe device's access to memory.
 struct DmaHandle {
   ibv_context* context;

@@ -12,6 +12,7 @@
 
 #include "dropin/common/report.h"
 #include "dropin/ibverbs/api.h"
+#include "dropin/ibverbs/later_verbs.h"
 #include "dropin/ibverbs/poll_backoff.h"
 #include "dropin/ibverbs/raised_events.h"
 #include "dropin/ibverbs/spinlock.h"
@@ -136,17 +137,10 @@ struct VerbsSrq : ibv_srq {
 
 inline VerbsSrq* of(ibv_srq* srq) { return static_cast<VerbsSrq*>(srq); }
 
-/// ibv_qp_ex of later headers than rdma-core 44's. A program that was built with them may call ibv_wr_flush().
-struct LaterQpEx : ibv_qp_ex {
-  static constexpr uint64_t kWithFlush = 1u << 11;  ///< IBV_QP_EX_WITH_FLUSH
-  void (*wr_flush)(ibv_qp_ex* qp, uint32_t rkey, uint64_t address, std::size_t length, uint8_t type, uint8_t level);
-};
-static_assert(sizeof(LaterQpEx) == sizeof(ibv_qp_ex) + sizeof(void*));
-
-struct VerbsQp : LaterQpEx {
+struct VerbsQp : later::QpEx {
   static constexpr ObjectMemory kMemory = ObjectMemory::qp;
   VerbsQp(VerbsPd* domain, QueuePair made, VerbsCq* send, VerbsCq* recv, VerbsSrq* shared)
-      : LaterQpEx{},
+      : later::QpEx{},
         ref(domain->context),
         api(std::move(made)),
         send_lock(domain->shared_by_threads()),
@@ -158,7 +152,7 @@ struct VerbsQp : LaterQpEx {
         of_xrcd(nullptr) {}
   /// An XRC target, which has nothing but its XRC domain.
   VerbsQp(VerbsXrcd& domain, QueuePair made)
-      : LaterQpEx{},
+      : later::QpEx{},
         ref(domain.context),
         api(std::move(made)),
         send_lock(true),

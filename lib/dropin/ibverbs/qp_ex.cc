@@ -147,7 +147,7 @@ uint64_t served_send_operations(ibv_qp_type type) {
       {WrOpcode::bind_mw, IBV_QP_EX_WITH_BIND_MW},
       {WrOpcode::send_with_invalidate, IBV_QP_EX_WITH_SEND_WITH_INV},
       {WrOpcode::atomic_write, IBV_QP_EX_WITH_ATOMIC_WRITE},
-      {WrOpcode::flush, LaterQpEx::kWithFlush},
+      {WrOpcode::flush, later::kWithFlush},
   };
   uint64_t served = 0;
   if (!is_served(type)) return served;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/wr_opcodes.h"
+#include "dropin/ibverbs/later_verbs.h"
 #include "pair.h"
 
 namespace uroce::dropin {
@@ -118,11 +119,6 @@ TEST_F(Pair, AtomicWriteCarriesItsValue) {
   EXPECT_EQ(std::memcmp(memory_.data() + 4096, "eight by", 8), 0);
 }
 
-// <infiniband/verbs.h> declares it like this after rdma-core 44.
-struct QpExOfLaterHeaders : ibv_qp_ex {
-  void (*wr_flush)(ibv_qp_ex* qp, uint32_t rkey, uint64_t address, std::size_t length, uint8_t type, uint8_t level);
-};
-
 TEST_F(Pair, ProgramsOfLaterHeadersCanFlush) {
   constexpr int kFlushGlobal = 1 << 8;
   ibv_mr* mr = ibv_reg_mr(pd_, memory_.data(), kBytes, IBV_ACCESS_LOCAL_WRITE | kFlushGlobal);
@@ -133,7 +129,7 @@ TEST_F(Pair, ProgramsOfLaterHeadersCanFlush) {
   ibv_qp_attr attr{};
   attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | kFlushGlobal;
   ASSERT_EQ(ibv_modify_qp(qp_[1], &attr, IBV_QP_ACCESS_FLAGS), 0);
-  auto* qp = static_cast<QpExOfLaterHeaders*>(ibv_qp_to_qp_ex(qp_[0]));
+  auto* qp = static_cast<later::QpEx*>(ibv_qp_to_qp_ex(qp_[0]));
   ibv_wr_start(qp);
   qp->wr_flags = IBV_SEND_SIGNALED;
   qp->wr_flush(qp, mr->rkey, reinterpret_cast<uint64_t>(memory_.data()), 100, 1, 0);
