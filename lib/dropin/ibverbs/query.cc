@@ -10,6 +10,7 @@
 
 #include "dropin/ibverbs/identity.h"
 #include "dropin/ibverbs/later_verbs.h"
+#include "dropin/ibverbs/net_interface.h"
 
 namespace uroce::dropin {
 
@@ -101,12 +102,12 @@ ibv_port_attr port_attributes(const VerbsContext& context) {
   return out;
 }
 
-void fill_gid_entry(const Gid& gid, uint32_t index, ibv_gid_entry& out) {
+void fill_gid_entry(const Gid& gid, uint32_t index, uint32_t interface, ibv_gid_entry& out) {
   std::memcpy(out.gid.raw, gid.bytes.data(), sizeof(out.gid.raw));
   out.gid_index = index;
   out.port_num = 1;
   out.gid_type = IBV_GID_TYPE_ROCE_V2;
-  out.ndev_ifindex = 0;
+  out.ndev_ifindex = interface;
 }
 
 /// 0, EINVAL (no such port or index) or ENODATA (an empty entry; `gid` is then zero).
@@ -223,7 +224,7 @@ int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index, ibv_g
   Gid found;
   if (const int fault = find_gid(*of(context), port, index, found); fault != 0) return failed(fault);
   std::memset(entry, 0, size);
-  fill_gid_entry(found, index, *entry);
+  fill_gid_entry(found, index, interface_index(of(context)->info()), *entry);
   return 0;
 }
 
@@ -232,11 +233,12 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::
   const std::vector<Gid> gids = of(context)->gids();
   const auto count = static_cast<std::size_t>(std::ranges::count_if(gids, [](const Gid& gid) { return gid != Gid{}; }));
   if (flags != 0 || size < sizeof(*entries) || max_entries < count) return -EINVAL;
+  const uint32_t interface = interface_index(of(context)->info());
   auto* at = reinterpret_cast<std::byte*>(entries);
   for (uint32_t i = 0; i < gids.size(); ++i) {
     if (gids[i] == Gid{}) continue;
     std::memset(at, 0, size);
-    fill_gid_entry(gids[i], i, *reinterpret_cast<ibv_gid_entry*>(at));
+    fill_gid_entry(gids[i], i, interface, *reinterpret_cast<ibv_gid_entry*>(at));
     at += size;
   }
   return static_cast<ssize_t>(count);

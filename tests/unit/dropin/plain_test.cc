@@ -48,6 +48,7 @@ TEST(Strings, AreThoseOfRdmaCore) {
   EXPECT_STREQ(ibv_node_type_str(static_cast<ibv_node_type>(0)), "unknown");
   EXPECT_STREQ(ibv_port_state_str(IBV_PORT_ACTIVE), "active");
   EXPECT_STREQ(ibv_event_type_str(IBV_EVENT_GID_CHANGE), "GID table change");
+  EXPECT_STREQ(ibv_event_type_str(static_cast<ibv_event_type>(20)), "Device link speed change");
 }
 
 TEST(Identity, GuidIsTheMacsEui64) { EXPECT_EQ(guid_of({{0x02, 0x11, 0x22, 0x33, 0x44, 0x55}}), 0x001122fffe334455u); }
