@@ -72,12 +72,20 @@ ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, uint8_t port
 
 int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t /*lid*/) {
   if (const int error = check_live(qp, EINVAL); error != 0) return error;
-  return code_of(of(qp)->api.attach_multicast(gid_of(*gid)));
+  const Gid group = gid_of(*gid);
+  const int error = code_of(of(qp)->api.attach_multicast(group));
+  const std::lock_guard lock(of(qp)->ref->shared->mutex);
+  if (error == 0) of(qp)->groups.insert(group);
+  return error;
 }
 
 int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t /*lid*/) {
   if (const int error = check_live(qp, EINVAL); error != 0) return error;
-  return code_of(of(qp)->api.detach_multicast(gid_of(*gid)));
+  const Gid group = gid_of(*gid);
+  const int error = code_of(of(qp)->api.detach_multicast(group));
+  const std::lock_guard lock(of(qp)->ref->shared->mutex);
+  of(qp)->groups.erase(group);  // without the daemon it is in no group, either
+  return error;
 }
 
 int ibv_resolve_eth_l2_from_gid(ibv_context* context, ibv_ah_attr* attr, uint8_t eth_mac[ETHERNET_LL_SIZE],

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include <uroce/verbs/context.h>
@@ -169,6 +170,7 @@ struct VerbsQp : later::QpEx {
   UseOf of_pd, of_send, of_recv, of_srq, of_xrcd;
   Placement placement;
   Users flows;
+  std::set<Gid> groups;  ///< multicast groups that it is attached to; guarded by SharedContext::mutex
   std::shared_ptr<const ReceiveScaling> rss;  ///< of an RSS queue pair (rss.h), which has no queues of its own
   bool signal_all = false;
   bool extended = false;  ///< made with send_ops_flags: ibv_wr_*() may be used

@@ -80,6 +80,12 @@ VerbsQp* make_qp(ibv_pd* pd, ibv_qp_init_attr& attr, std::span<const QueuePair::
   return qp;
 }
 
+/// ibv_destroy_qp(3): a queue pair in a group cannot be destroyed.
+bool attached(const VerbsQp& qp) {
+  const std::lock_guard lock(qp.ref->shared->mutex);
+  return !qp.groups.empty();
+}
+
 }  // namespace
 
 VerbsQp* publish_target(QueuePair made, VerbsXrcd& domain, void* of_program) {
@@ -175,7 +181,7 @@ int ibv_query_qp_data_in_order(ibv_qp* /*qp*/, ibv_wr_opcode /*op*/, uint32_t /*
 int ibv_destroy_qp(ibv_qp* ibqp) {
   if (const int error = check_live(ibqp, ENOENT); error != 0) return error;
   VerbsQp* qp = of(ibqp);
-  if (qp->flows.any()) return failed(EBUSY);
+  if (qp->flows.any() || attached(*qp)) return failed(EBUSY);
   withdraw(ibqp->context, &SharedContext::qps, qp->api.qpn(), qp);
   wait_for_acks(ibqp->mutex, ibqp->cond, ibqp->events_completed, qp->events_delivered);
   pthread_cond_destroy(&ibqp->cond);

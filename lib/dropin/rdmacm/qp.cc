@@ -47,6 +47,18 @@ bool create_completions(rdma_cm_id& id, CompletionPlace place, uint32_t entries)
   return place.cq != nullptr;
 }
 
+/// A queue pair in a group cannot be destroyed. Programs leave their groups before, afterwards, or never.
+void detach_groups(Id& id) {
+  std::vector<ibv_gid> attached;
+  {
+    const std::lock_guard lock(id.client->mutex);
+    for (const auto& [token, group] : id.groups) {
+      if (std::exchange(group->attached, false)) attached.push_back(group->mgid);
+    }
+  }
+  for (const ibv_gid& each : attached) ibv_detach_mcast(id.qp, &each, 0);
+}
+
 bool differ(const void* have, const void* wanted) { return have != nullptr && wanted != nullptr && have != wanted; }
 
 /// Fills in the completion queues and the SRQ that the application left out with the id's, and an XRC target's domain:
@@ -137,6 +149,7 @@ int rdma_create_qp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* attr) {
 }
 
 void rdma_destroy_qp(rdma_cm_id* id) {
+  detach_groups(*of(id));
   ibv_destroy_qp(id->qp);
   id->qp = nullptr;
   destroy_completions(*id);

@@ -339,6 +339,20 @@ TEST_F(Datagrams, GroupsAreJoinedAndLeft) {
   rdma_ack_cm_event(expect_event(client_channel_, RDMA_CM_EVENT_MULTICAST_JOIN));
 }
 
+TEST_F(Datagrams, AQueuePairGoesBeforeItsGroup) {
+  ibv_cq* cq = ibv_create_cq(client_->verbs, 8, nullptr, nullptr, 0);
+  auto attr = small_qp(IBV_QPT_UD);
+  attr.send_cq = attr.recv_cq = cq;
+  ASSERT_EQ(rdma_create_qp(client_, nullptr, &attr), 0);
+  auto group = address("239.1.2.3");
+  ASSERT_EQ(rdma_join_multicast(client_, plain(group), nullptr), 0);
+  rdma_ack_cm_event(expect_event(client_channel_, RDMA_CM_EVENT_MULTICAST_JOIN));
+  EXPECT_EQ(ibv_destroy_qp(client_->qp), EBUSY);
+  rdma_destroy_qp(client_);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(rdma_leave_multicast(client_, plain(group)), 0);
+}
+
 TEST(Endpoints, WaitForTheirEvents) {
   rdma_addrinfo hints{};
   hints.ai_flags = RAI_PASSIVE;
