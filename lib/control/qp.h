@@ -83,7 +83,7 @@ class ControlQp {
             std::unique_ptr<QueueMemory> memory, Core core);
 
   /// The sizes of a queue pair's queues: `cap` rounded up to the sizes of its rings. EINVAL above a limit.
-  static Result<QpCap> round_up(const QpCap& cap, bool with_srq);
+  static Result<QpCap> round_up(QpCap cap, bool with_srq);
   /// Gives the number and the place in the doorbell ring back. The caller holds the lock.
   void release();
   /// Called before the QPN is given back. The caller holds the lock.

@@ -64,7 +64,9 @@ Result<void> check_choices(const QpInit& init) {
 
 }  // namespace
 
-Result<QpCap> ControlQp::round_up(const QpCap& cap, bool with_srq) {
+Result<QpCap> ControlQp::round_up(QpCap cap, bool with_srq) {
+  // ibv_create_qp(3): with a shared receive queue these are ignored.
+  if (with_srq) cap.max_recv_wr = cap.max_recv_sge = 0;
   const Limit limits[] = {
       {"max_send_wr", cap.max_send_wr, kMaxQpWr},           {"max_recv_wr", cap.max_recv_wr, kMaxQpWr},
       {"max_send_sge", cap.max_send_sge, kMaxSge},          {"max_recv_sge", cap.max_recv_sge, kMaxSge},

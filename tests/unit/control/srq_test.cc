@@ -34,6 +34,8 @@ TEST(ControlSrq, ItsQueuePairsLiveWhereItLives) {
       EXPECT_EQ(qp->cap().max_recv_wr, 0u);
       EXPECT_EQ(qp->recv_queue().entries, 0u);
     }
+    const QpInit greedy{.cap = {.max_recv_wr = UINT32_MAX, .max_recv_sge = UINT32_MAX}};  // not used
+    EXPECT_TRUE(session->create_qp(pd, cq, cq, greedy, srq).has_value());
     const int elsewhere = static_cast<int>((srq->engine() + 1) % 4);
     const auto refused = session->create_qp(pd, cq, cq, {.engine = elsewhere}, srq);
     ASSERT_FALSE(refused.has_value());

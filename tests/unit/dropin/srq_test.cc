@@ -21,10 +21,11 @@ class SharedReceives : public Pair {
     ibv_qp_init_attr attr{};
     attr.send_cq = attr.recv_cq = cq_;
     attr.srq = srq_;
-    attr.cap = {16, 0, 2, 0, 0};
+    attr.cap = {16, UINT32_MAX, 2, UINT32_MAX, 0};  // those of receives are ignored
     attr.qp_type = IBV_QPT_RC;
     receiver_ = ibv_create_qp(pd_, &attr);
     ASSERT_NE(receiver_, nullptr);
+    EXPECT_EQ(attr.cap.max_recv_wr, 0u);
     sender_ = create_qp();
     connect(receiver_, sender_);
     connect(sender_, receiver_);
