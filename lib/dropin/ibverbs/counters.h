@@ -14,7 +14,7 @@ struct VerbsFlow;
 struct VerbsCounters : ibv_counters {
   explicit VerbsCounters(ibv_context* owner) : ibv_counters{}, ref(owner) {
     context = owner;
-    live.begin(ObjectKind::counters, this, 0);
+    live.begin(ObjectKind::counters, this, 0, context);
   }
   /// A rule that a point counts, and what the rule had counted before it was attached.
   struct Source {

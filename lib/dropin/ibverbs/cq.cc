@@ -202,7 +202,7 @@ VerbsCq* make_cq(ibv_context* context, const CqInit& init) {
     ++channel->refcnt;
     pthread_mutex_unlock(&context->mutex);
   }
-  cq->live.begin(ObjectKind::cq, cq, cq->handle);
+  cq->live.begin(ObjectKind::cq, cq, cq->handle, cq->context);
   publish(context, &SharedContext::cqs, cq->handle, cq);
   return cq;
 }

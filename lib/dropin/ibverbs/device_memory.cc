@@ -42,7 +42,7 @@ void VerbsDm::init(ibv_context* owner) {
   ibv_dm::memcpy_to_dm = dropin::memcpy_to_dm;
   ibv_dm::memcpy_from_dm = dropin::memcpy_from_dm;
   comp_mask = IBV_DM_MASK_HANDLE;
-  live.begin(ObjectKind::dm, this, handle);
+  live.begin(ObjectKind::dm, this, handle, context);
 }
 
 ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) {

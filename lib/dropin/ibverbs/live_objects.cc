@@ -35,9 +35,9 @@ LiveObjects& LiveObjects::all() {
   return objects;
 }
 
-void LiveObjects::add(ObjectKind kind, const void* object, uint32_t handle) {
+void LiveObjects::add(const void* object, const Entry& entry) {
   const std::lock_guard lock(mutex_);
-  objects_[object] = {kind, handle};
+  objects_[object] = entry;
 }
 
 void LiveObjects::remove(const void* object) {
@@ -45,18 +45,19 @@ void LiveObjects::remove(const void* object) {
   objects_.erase(object);
 }
 
-std::optional<uint32_t> LiveObjects::handle_of(ObjectKind kind, const void* object) {
+std::optional<LiveObjects::Entry> LiveObjects::find(ObjectKind kind, const void* object) {
   const std::lock_guard lock(mutex_);
   const auto found = objects_.find(object);
   if (found == objects_.end() || found->second.kind != kind) return std::nullopt;
-  return found->second.handle;
+  return found->second;
 }
 
 int refuse_dead(ObjectKind kind, const void* object, int code) {
   char text[160];
-  std::snprintf(text, sizeof(text),
-                "there is no %s at %p, or its handle was changed; pass one that was created and not destroyed",
-                kind_name(kind), object);
+  std::snprintf(
+      text, sizeof(text),
+      "there is no %s at %p, or its handle or context was changed; pass one that was created and not destroyed",
+      kind_name(kind), object);
   return report({code, text});
 }
 

@@ -1,5 +1,5 @@
 // The objects that exist. A kernel's device looks each object up by its handle, and answers for one that was destroyed
-// or whose handle the program changed; here the pointer itself would be followed.
+// or whose handle or context the program changed; here the pointer itself would be followed.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -17,16 +17,18 @@ enum class ObjectKind : uint8_t { pd, dm, mr, mw, channel, cq, srq, qp, ah, xrcd
 class LiveObjects {
  public:
   static LiveObjects& all();
-  void add(ObjectKind kind, const void* object, uint32_t handle);
-  void remove(const void* object);
-  /// The handle that the object was given; nullopt where no object of this kind is at this address.
-  std::optional<uint32_t> handle_of(ObjectKind kind, const void* object);
-
- private:
+  /// The values that an object was given.
   struct Entry {
     ObjectKind kind;
     uint32_t handle;
+    const ibv_context* context;
   };
+  void add(const void* object, const Entry& entry);
+  void remove(const void* object);
+  /// Nullopt where no object of this kind is at this address.
+  std::optional<Entry> find(ObjectKind kind, const void* object);
+
+ private:
   std::mutex mutex_;
   std::unordered_map<const void*, Entry> objects_;
 };
@@ -40,9 +42,9 @@ class Live {
   ~Live() {
     if (object_ != nullptr) LiveObjects::all().remove(object_);
   }
-  void begin(ObjectKind kind, const void* object, uint32_t handle) {
+  void begin(ObjectKind kind, const void* object, uint32_t handle, const ibv_context* context) {
     object_ = object;
-    LiveObjects::all().add(kind, object, handle);
+    LiveObjects::all().add(object, {kind, handle, context});
   }
 
  private:
@@ -67,15 +69,15 @@ inline ObjectKind kind_of(const ibv_counters* /*type*/) { return ObjectKind::cou
 /// Sets errno to `code` and says which object it is, where UROCE_VERBOSE is set. Returns `code`.
 int refuse_dead(ObjectKind kind, const void* object, int code);
 
-/// 0 where the object exists and has the handle that it was given, else `code` in errno. Reads nothing of an object
-/// that does not exist.
+/// 0 where the object exists and has the handle and context that it was given, else `code` in errno. Reads nothing of
+/// an object that does not exist.
 template <class T>
 int check_live(const T* object, int code) {
   const ObjectKind kind = kind_of(object);
-  const auto handle = LiveObjects::all().handle_of(kind, object);
-  if (!handle) return refuse_dead(kind, object, code);
+  const auto given = LiveObjects::all().find(kind, object);
+  if (!given || object->context != given->context) return refuse_dead(kind, object, code);
   if constexpr (requires { object->handle; }) {
-    if (object->handle != *handle) return refuse_dead(kind, object, code);
+    if (object->handle != given->handle) return refuse_dead(kind, object, code);
   }
   return 0;
 }

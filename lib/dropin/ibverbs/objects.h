@@ -30,7 +30,7 @@ struct VerbsMr : ibv_mr {
     handle = ref->shared->next_handle++;
     lkey = api.lkey();
     rkey = api.rkey();
-    live.begin(ObjectKind::mr, this, handle);
+    live.begin(ObjectKind::mr, this, handle, context);
   }
   ContextRef ref;
   MemoryRegion api;
@@ -49,7 +49,7 @@ struct VerbsChannel : ibv_comp_channel {
       : ibv_comp_channel{}, ref(owner), api(std::move(made)), raised(outer) {
     context = owner;
     fd = outer;
-    live.begin(ObjectKind::channel, this, 0);
+    live.begin(ObjectKind::channel, this, 0, context);
   }
   ~VerbsChannel();
   ContextRef ref;
@@ -93,7 +93,7 @@ inline VerbsCq* of(ibv_cq* cq) { return of(reinterpret_cast<ibv_cq_ex*>(cq)); }
 struct VerbsXrcd : ibv_xrcd {
   VerbsXrcd(ibv_context* owner, XrcDomain made) : ibv_xrcd{}, ref(owner), api(std::move(made)) {
     context = owner;
-    live.begin(ObjectKind::xrcd, this, 0);
+    live.begin(ObjectKind::xrcd, this, 0, context);
   }
   ContextRef ref;
   XrcDomain api;
@@ -194,7 +194,7 @@ struct VerbsAh : ibv_ah {
     context = domain->context;
     pd = domain;
     handle = api.id();
-    live.begin(ObjectKind::ah, this, handle);
+    live.begin(ObjectKind::ah, this, handle, context);
   }
   ContextRef ref;
   AddressHandle api;

@@ -22,7 +22,7 @@ VerbsQp* publish_qp(VerbsQp* qp, ibv_context* context, ibv_qp_type type, void* o
   pthread_mutex_init(&base.mutex, nullptr);
   pthread_cond_init(&base.cond, nullptr);
   fill_wr_operations(*qp);
-  qp->live.begin(ObjectKind::qp, qp, base.handle);
+  qp->live.begin(ObjectKind::qp, qp, base.handle, context);
   publish(context, &SharedContext::qps, base.qp_num, qp);
   return qp;
 }

@@ -16,7 +16,7 @@ struct VerbsIndTable : ibv_rwq_ind_table {
     context = owner;
     ind_tbl_handle = ind_tbl_num = static_cast<int>(ref->shared->next_handle++);
     for (const VerbsWq* wq : wqs) of_wqs.emplace_back(&wq->users);
-    live.begin(ObjectKind::ind_table, this, 0);
+    live.begin(ObjectKind::ind_table, this, 0, context);
   }
   ContextRef ref;
   std::vector<VerbsWq*> wqs;

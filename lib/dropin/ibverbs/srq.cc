@@ -48,7 +48,7 @@ ibv_srq* publish_srq(SharedReceiveQueue made, const VerbsSrq::Parts& parts, void
   srq->attr = {srq->api.max_wr(), srq->api.max_sge(), 0};
   pthread_mutex_init(&srq->mutex, nullptr);
   pthread_cond_init(&srq->cond, nullptr);
-  srq->live.begin(ObjectKind::srq, srq, srq->handle);
+  srq->live.begin(ObjectKind::srq, srq, srq->handle, srq->context);
   publish(srq->context, &SharedContext::srqs, srq->handle, srq);
   attr.max_wr = srq->attr.max_wr;
   attr.max_sge = srq->attr.max_sge;

@@ -14,7 +14,7 @@ struct VerbsFlow : ibv_flow {
   VerbsFlow(VerbsQp* qp, Flow made) : ibv_flow{}, ref(qp->qp_base.context), api(std::move(made)), of_qp(&qp->flows) {
     context = qp->qp_base.context;
     handle = ref->shared->next_handle++;
-    live.begin(ObjectKind::flow, this, handle);
+    live.begin(ObjectKind::flow, this, handle, context);
   }
   ContextRef ref;
   Flow api;

@@ -55,7 +55,7 @@ struct VerbsPd : ibv_pd {
       : ibv_pd{}, ref(importer), parent(imported), of_parent(&imported->users), of_td(nullptr) {
     context = importer;
     handle = imported->handle;
-    live.begin(ObjectKind::pd, this, handle);
+    live.begin(ObjectKind::pd, this, handle, context);
   }
 
   ContextRef ref;
@@ -75,7 +75,7 @@ struct VerbsPd : ibv_pd {
   void init(ibv_context* owner) {
     context = owner;
     handle = ref->shared->next_handle++;
-    live.begin(ObjectKind::pd, this, handle);
+    live.begin(ObjectKind::pd, this, handle, context);
   }
 };
 

@@ -12,7 +12,7 @@ struct Mw : ibv_mw {
     handle = ref->shared->next_handle++;
     rkey = api.rkey();
     type = static_cast<ibv_mw_type>(api.type());
-    live.begin(ObjectKind::mw, this, handle);
+    live.begin(ObjectKind::mw, this, handle, context);
   }
   ContextRef ref;
   MemoryWindow api;

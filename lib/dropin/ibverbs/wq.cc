@@ -56,7 +56,7 @@ ibv_wq* create_wq(ibv_context* context, ibv_wq_init_attr* attr) {
   wq->state = IBV_WQS_RESET;
   wq->wq_type = IBV_WQT_RQ;
   wq->post_recv = post_wq_recv;
-  wq->live.begin(ObjectKind::wq, wq, wq->handle);
+  wq->live.begin(ObjectKind::wq, wq, wq->handle, wq->context);
   publish(context, &SharedContext::wqs, wq->wq_num, wq);
   return wq;
 }

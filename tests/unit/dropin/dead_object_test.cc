@@ -118,5 +118,28 @@ TEST_F(DeadObjects, AddressHandle) {
   expect(ENOENT, [&] { return ibv_destroy_ah(ah); });
 }
 
+// The kernel looks for the handle in the context that the object names.
+TEST_F(DeadObjects, OfAnotherContext) {
+  ibv_context* other = open_first();
+  ibv_pd* pd = ibv_alloc_pd(context_);
+  ibv_cq* cq = ibv_create_cq(context_, 4, nullptr, nullptr, 0);
+  ibv_qp* qp = make_qp(pd, cq);
+  ibv_mr* mr = ibv_reg_mr(pd, memory_.data(), 64, 0);
+  const auto exchange = [&](ibv_context* context) { pd->context = cq->context = qp->context = mr->context = context; };
+  exchange(other);
+  expect(ENOENT, [&] { return ibv_dereg_mr(mr); });
+  expect(ENOENT, [&] { return ibv_destroy_qp(qp); });
+  expect(ENOENT, [&] { return ibv_destroy_cq(cq); });
+  expect(ENOENT, [&] { return ibv_dealloc_pd(pd); });
+  expect_null([&] { return ibv_reg_mr(pd, memory_.data(), 64, 0); });
+  expect_null([&] { return make_qp(pd_, cq); });
+  exchange(context_);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+  EXPECT_EQ(ibv_close_device(other), 0);
+}
+
 }  // namespace
 }  // namespace uroce::dropin
