@@ -35,6 +35,11 @@ class LaterCalls(verbs.SharedCase):
         lines = self.lines(CLIENTS / "client_later_cm", "sockets", "10.117.0.1")
         self.assertEqual(lines, ["repoll_wait: 8 clients"])
 
+    def test_without_epoll_of_the_c_library(self):
+        self.env |= {"LD_PRELOAD": str(CLIENTS / "refuse_epoll.so")}
+        self.test_events()
+        self.test_sockets()
+
 
 if __name__ == "__main__":
     harness.main()

@@ -1,19 +1,20 @@
 #include "dropin/common/descriptor.h"
 
 #include <fcntl.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include <cerrno>
 
+#include "dropin/common/kernel_epoll.h"
+
 namespace uroce::dropin {
 
 int outer_descriptor(int fd) {
-  const int outer = epoll_create1(EPOLL_CLOEXEC);
+  const int outer = kernel_epoll::create();
   if (outer < 0) return -1;
   epoll_event event{};
   event.events = EPOLLIN;
-  if (epoll_ctl(outer, EPOLL_CTL_ADD, fd, &event) != 0) {
+  if (kernel_epoll::ctl(outer, EPOLL_CTL_ADD, fd, &event) != 0) {
     const int reason = errno;
     close(outer);
     errno = reason;

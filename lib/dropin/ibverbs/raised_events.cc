@@ -1,10 +1,11 @@
 #include "dropin/ibverbs/raised_events.h"
 
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
+
+#include "dropin/common/kernel_epoll.h"
 
 namespace uroce::dropin {
 
@@ -53,7 +54,7 @@ bool RaisedEvents::open_descriptor() {
   if (made < 0) return false;
   epoll_event event{};
   event.events = EPOLLIN;
-  if (epoll_ctl(outer_, EPOLL_CTL_ADD, made, &event) != 0) {
+  if (kernel_epoll::ctl(outer_, EPOLL_CTL_ADD, made, &event) != 0) {
     close(made);
     return false;
   }

@@ -156,8 +156,9 @@ int rgetsockopt(int fd, int level, int name, void* value, socklen_t* length) {
 int rfcntl(int fd, int cmd, ...) {
   va_list arguments;
   va_start(arguments, cmd);
-  const int flags = cmd == F_SETFL ? va_arg(arguments, int) : 0;
+  const int flags = cmd == F_SETFL || cmd == F_SETFD ? va_arg(arguments, int) : 0;
   va_end(arguments);
+  if (repolls::find(fd) != nullptr) return fcntl(fd, cmd, flags);  // librspreload asks so
   return with(fd, [&](Socket& socket) {
     if (cmd == F_GETFL) return socket.status_flags.load();
     if (cmd != F_SETFL) return minus_one(ENOTSUP);

@@ -2,13 +2,13 @@
 #include "dropin/rsocket/datagram.h"
 
 #include <poll.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "dropin/common/kernel_epoll.h"
 #include "dropin/common/report.h"
 #include "dropin/rdmacm/address.h"
 #include "dropin/rsocket/watcher.h"
@@ -28,7 +28,7 @@ std::optional<wire::Sender> to_sender(const sockaddr* address, socklen_t length)
 std::shared_ptr<Datagram> Datagram::make(int family) {
   auto made = std::make_shared<Datagram>(family);
   made->udp_ = ::socket(family == AF_IB ? AF_INET6 : family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  made->events_ = epoll_create1(EPOLL_CLOEXEC);
+  made->events_ = kernel_epoll::create();
   return made->udp_ >= 0 && made->events_ >= 0 ? made : nullptr;
 }
 
@@ -177,7 +177,7 @@ DatagramPort* Datagram::port_of(const Gid& ip) {
   port = DatagramPort::make(ip, sizes_);
   epoll_event event{};
   event.events = EPOLLIN;
-  if (port == nullptr || epoll_ctl(events_, EPOLL_CTL_ADD, port->event_fd(), &event) != 0) {
+  if (port == nullptr || kernel_epoll::ctl(events_, EPOLL_CTL_ADD, port->event_fd(), &event) != 0) {
     ports_.erase(ip.bytes);
     return nullptr;
   }

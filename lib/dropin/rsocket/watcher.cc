@@ -1,12 +1,13 @@
 #include "dropin/rsocket/watcher.h"
 
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <system_error>
 #include <utility>
+
+#include "dropin/common/kernel_epoll.h"
 
 namespace uroce::dropin::rsocket {
 
@@ -22,7 +23,7 @@ Watcher& Watcher::addresses() {
 
 bool Watcher::start() {
   if (epoll_ >= 0) return true;
-  epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  epoll_ = kernel_epoll::create();
   if (epoll_ < 0) return false;
   // Block signals: the application's threads handle them.
   sigset_t all, kept;
@@ -47,7 +48,7 @@ bool Watcher::add(int fd, std::function<void()> handler) {
   event.events = EPOLLIN;
   event.data.fd = fd;
   handlers_[fd] = std::make_shared<std::function<void()>>(std::move(handler));
-  if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0) return true;
+  if (kernel_epoll::ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0) return true;
   handlers_.erase(fd);
   return false;
 }
@@ -55,14 +56,14 @@ bool Watcher::add(int fd, std::function<void()> handler) {
 void Watcher::remove(int fd) {
   std::unique_lock lock(mutex_);
   if (handlers_.erase(fd) == 0) return;
-  epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
+  kernel_epoll::ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
   if (std::this_thread::get_id() != thread_) finished_.wait(lock, [&] { return running_ != fd; });
 }
 
 void Watcher::run() {
   while (true) {
     epoll_event event{};
-    if (epoll_wait(epoll_, &event, 1, -1) != 1) continue;
+    if (kernel_epoll::wait(epoll_, event) != 1) continue;
     std::unique_lock lock(mutex_);
     const auto found = handlers_.find(event.data.fd);
     if (found == handlers_.end()) continue;  // removed by another thread

@@ -1,6 +1,7 @@
 // repoll_create(), repoll_ctl() and repoll_wait() over rsockets and other descriptors.
 #include "dropin/rsocket/repoll.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <rdma/rsocket.h>
 #include <sys/eventfd.h>
@@ -93,6 +94,12 @@ TEST_F(Repolls, EachDescriptorHasItsTurn) {
   EXPECT_EQ(seen.size(), many.size());
   for (const int each : many) close(each);
   EXPECT_EQ(next(0).data.u64, 0u);  // closed ones are not reported
+}
+
+TEST_F(Repolls, HaveDescriptorFlags) {
+  EXPECT_EQ(rfcntl(list_, F_GETFD), FD_CLOEXEC);
+  EXPECT_EQ(rfcntl(list_, F_SETFD, 0), 0);
+  EXPECT_EQ(rfcntl(list_, F_GETFD), 0);
 }
 
 TEST_F(Repolls, MistakesAreRefused) {
