@@ -95,7 +95,9 @@ def main():
     if options.installed and os.path.exists(options.installed):
         there = plain(symbols(options.installed, "--defined-only"))
         if not any(table.of(release) == there for release in range(table.first, table.last + 1)):
-            faults.append(f"{options.installed} has the symbols of no release of {options.table}")
+            faults.append(f"{options.installed} has the symbols of no release of {options.table}, which ends with "
+                          f"rdma-core {table.last}; make_symbol_tables.py writes a newer one")
+            faults += [f"{options.installed} has {name}" for name in sorted(there - wanted)]
     expected_name = os.path.basename(options.library)
     if soname(options.library) != expected_name:
         faults.append(f"{options.library} calls itself {soname(options.library)}, not {expected_name}")

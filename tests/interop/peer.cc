@@ -11,19 +11,18 @@
 #include <stdexcept>
 #include <string>
 
+#include "dropin/ibverbs/later_verbs.h"
+
 namespace interop {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Later headers than rdma-core 44's have these.
+namespace later = uroce::dropin::later;
+
+// Later headers than rdma-core 44's have it.
 constexpr unsigned kAccessFlushGlobal = 1u << 8;
-constexpr std::uint64_t kWithFlush = 1u << 11;
-struct LaterQpEx : ibv_qp_ex {
-  void (*wr_flush)(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address, std::size_t length, std::uint8_t type,
-                   std::uint8_t level);
-};
 
 template <typename T>
 T* must(T* object, const char* verb) {
@@ -62,8 +61,9 @@ ibv_gid gid_from(const std::string& text) {
 
 // A queue pair whose calls for sending are those of ibv_wr_start(3).
 ibv_qp* create_extended(ibv_context* context, ibv_pd* pd, const ibv_qp_init_attr& plain, const Json& operations) {
-  static const std::map<std::string, std::uint64_t> kFlags = {
-      {"WRITE", IBV_QP_EX_WITH_RDMA_WRITE}, {"ATOMIC_WRITE", IBV_QP_EX_WITH_ATOMIC_WRITE}, {"FLUSH", kWithFlush}};
+  static const std::map<std::string, std::uint64_t> kFlags = {{"WRITE", IBV_QP_EX_WITH_RDMA_WRITE},
+                                                              {"ATOMIC_WRITE", IBV_QP_EX_WITH_ATOMIC_WRITE},
+                                                              {"FLUSH", later::kWithFlush}};
   ibv_qp_init_attr_ex init{};
   init.send_cq = plain.send_cq;
   init.recv_cq = plain.recv_cq;
@@ -332,7 +332,7 @@ Json Peer::post(const Json& request) {
 
 // FLUSH or ATOMIC_WRITE, which the plain call cannot post.
 Json Peer::post_placement(const Json& request) {
-  auto* qp = static_cast<LaterQpEx*>(ibv_qp_to_qp_ex(queue_pairs_.at(request.at("qp")).qp.get()));
+  auto* qp = static_cast<later::QpEx*>(ibv_qp_to_qp_ex(queue_pairs_.at(request.at("qp")).qp.get()));
   const std::uint32_t rkey = request.at("rkey");
   const std::uint64_t address = request.at("remote_addr");
   ibv_wr_start(qp);
