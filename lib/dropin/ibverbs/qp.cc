@@ -151,6 +151,10 @@ ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) { return of(qp)->extended ? of(qp) : null
 int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   if (const int error = check_live(qp, EINVAL); error != 0) return error;
   if (of(qp)->rss) return refuse(EOPNOTSUPP, "an RSS queue pair has no states; modify its WQs");
+  // Programs try it out, as they do on a port that cannot pace raw packets.
+  if ((mask & IBV_QP_RATE_LIMIT) != 0 && qp->qp_type == IBV_QPT_RAW_PACKET) {
+    return refuse(EOPNOTSUPP, "ibv_modify_qp(): RC alone has a rate limit; leave IBV_QP_RATE_LIMIT out");
+  }
   mask = mask_of(qp->qp_type, mask);
   QpAttr wanted;
   if (const int error = convert(*attr, mask, wanted); error != 0) return failed(error);

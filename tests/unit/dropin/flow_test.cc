@@ -120,6 +120,15 @@ TEST_F(FlowPair, ADeadRuleIsRefused) {
   EXPECT_EQ(ibv_destroy_flow(flow), 0);
 }
 
+TEST_F(FlowPair, RawPacketsHaveNoRateLimit) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTS;
+  attr.rate_limit = 5000;
+  EXPECT_EQ(ibv_modify_qp(raw_[0], &attr, IBV_QP_STATE | IBV_QP_RATE_LIMIT), EOPNOTSUPP);
+  ibv_qp_rate_limit_attr rate{};
+  EXPECT_EQ(ibv_modify_qp_rate_limit(raw_[0], &rate), EOPNOTSUPP);
+}
+
 TEST_F(FlowPair, TheDeviceSaysWhatItHas) {
   ibv_device_attr_ex attr{};
   ASSERT_EQ(ibv_query_device_ex(context_, nullptr, &attr), 0);
