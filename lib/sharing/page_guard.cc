@@ -46,8 +46,9 @@ Result<Opened> open_descriptor_or_say() {
   const int code = errno;
   if (code == EPERM || code == ENOSYS) {
     return fail(EPERM,
-                "userfaultfd is not permitted here, and private memory cannot be shared without it; allow the system "
-                "call userfaultfd in the sandbox's seccomp filter, or give access to /dev/userfaultfd");
+                "userfaultfd is not permitted here, nor to stop the program's threads (ptrace), and private memory "
+                "cannot be shared without one of them; allow one in the sandbox's seccomp filter, or give access to "
+                "/dev/userfaultfd");
   }
   return fail(code, fmt::format("userfaultfd failed with errno {}", code));
 }
@@ -56,6 +57,7 @@ int result(long value) { return value < 0 ? static_cast<int>(-value) : 0; }
 
 template <class T>
 int call(int fd, uintptr_t request, T* argument) {
+  if (fd < 0) return 0;  // PageGuard::none()
   return result(raw_syscall(SYS_ioctl, static_cast<uintptr_t>(fd), request, word_of(argument)));
 }
 
@@ -166,7 +168,7 @@ void PageGuard::wake(uintptr_t at, std::size_t length) const {
 }
 
 int PageGuard::put(uintptr_t at, uintptr_t from, std::size_t length, bool stop_stores) const {
-  for (std::size_t done = 0; done < length;) {
+  for (std::size_t done = 0; guards() && done < length;) {
     uffdio_copy request{.dst = at + done,
                         .src = from + done,
                         .len = length - done,

@@ -24,12 +24,15 @@ class PageGuard {
   /// the kernel's own stores, in read(2) say, then wait, too. Otherwise opens the unprivileged kind
   /// (UFFD_USER_MODE_ONLY), with which such stores fail with EFAULT.
   static Result<PageGuard> of_this_process(Kind kind = plain);
+  /// Guards nothing: for pages that no thread can access, because all other ones are stopped.
+  static PageGuard none() { return PageGuard(-1, 0, true); }
   /// For a child of fork(): closes the parent's, which would guard the parent's memory.
   static void forget();
   /// How many userfaultfds this process and its parents have opened.
   static unsigned opened();
 
   int fd() const { return fd_; }
+  bool guards() const { return fd_ >= 0; }
   bool kernel_waits() const { return kernel_waits_; }  ///< the kernel's own stores wait instead of failing
   bool guards_shared_memory() const;                   ///< write-protects memfd and tmpfs pages, too (Linux 5.19)
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,10 +17,12 @@
 #include <sys/mman.h>
 
 #include "sharing/addresses.h"
+#include "sharing/fresh_pages.h"
 #include "sharing/mappings.h"
 #include "sharing/page_guard.h"
 #include "sharing/page_steps.h"
 #include "sharing/page_syscall.h"
+#include "sharing/thread_list.h"
 #include "sharing/thread_stop.h"
 
 namespace uroce::sharing {
@@ -39,7 +42,19 @@ constexpr std::size_t kFasterToRead = 32 * 1024;
 constexpr std::size_t kOwnFrames = 128 * 1024;
 
 std::size_t chunk_of(const PageGuard& guard, std::size_t page) {
+  if (!guard.guards()) return std::max(kHugePage, page);
   return std::max(guard.kernel_waits() ? kChunkBytes : kSmallChunkBytes, page);
+}
+
+/// Whether the process has no other thread, for pages that nothing guards.
+bool is_alone(const PageGuard& guard) {
+  if (guard.guards()) return false;
+  const int tasks = ::open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (tasks < 0) return false;
+  int threads = 0;
+  const bool listed = for_threads(tasks, [&](pid_t) { return ++threads < 2; });
+  ::close(tasks);
+  return listed && threads == 1;
 }
 
 /// A descriptor of /proc/self/pagemap, where it is of use and not refused; else -1, and all pages are copied.
@@ -68,7 +83,7 @@ std::unexpected<Error> cannot_start(int code) {
 /// The memory, descriptors and threads of one replace_pages(), for pages that may include the caller's stack.
 class PageMover {
  public:
-  PageMover(const PageGuard& guard, std::span<const Replacement> runs, PageKind kind, std::size_t page);
+  PageMover(const PageGuard& guard, std::span<const Replacement> runs, PageKind kind, std::size_t page, bool alone);
   PageMover(const PageMover&) = delete;
   PageMover& operator=(const PageMover&) = delete;
   ~PageMover();
@@ -88,7 +103,8 @@ class PageMover {
 };
 
 // Layout: two stacks, a buffer for one chunk, the helper's stack, PageWork, the runs.
-PageMover::PageMover(const PageGuard& guard, std::span<const Replacement> runs, PageKind kind, std::size_t page) {
+PageMover::PageMover(const PageGuard& guard, std::span<const Replacement> runs, PageKind kind, std::size_t page,
+                     bool alone) {
   const std::size_t fixed = 2 * kStackBytes + kChunkBytes + ThreadStop::kStackBytes + sizeof(PageWork);
   area_bytes_ = round_up(fixed + runs.size_bytes(), page_size());
   area_ = map_private(area_bytes_, PROT_READ | PROT_WRITE);
@@ -101,6 +117,7 @@ PageMover::PageMover(const PageGuard& guard, std::span<const Replacement> runs, 
   work_->buffer = area_ + 2 * kStackBytes;
   work_->helper_stack = work_->buffer + kChunkBytes;
   work_->chunk = chunk_of(guard, page);
+  work_->alone = alone;
 }
 
 PageMover::~PageMover() {
@@ -175,13 +192,13 @@ Result<Moved> PageMover::run() {
 }
 
 /// Whether the calling thread can move the pages itself: none of them is of its stack, where all that it needs is.
-bool may_go_alone(const Replacement& run, PageKind kind) {
+bool may_go_here(const Replacement& run, PageKind kind) {
   const uintptr_t here = word_of(__builtin_frame_address(0));
   const bool own_stack = run.at < here + kOwnFrames && here < run.at + run.length + kOwnFrames;
   return kind != PageKind::private_file && !own_stack;
 }
 
-Moved replace_alone(const PageGuard& guard, const Replacement run, PageKind kind, std::size_t page) {
+Moved replace_here(const PageGuard& guard, const Replacement run, PageKind kind, std::size_t page, bool alone) {
   const std::span<const Replacement> runs(&run, 1);
   PageWork work{.guard = guard,
                 .kind = kind,
@@ -191,6 +208,7 @@ Moved replace_alone(const PageGuard& guard, const Replacement run, PageKind kind
                 .pagemap = open_pagemap(runs),
                 .tasks = open_tasks(runs)};
   work.chunk = chunk_of(guard, page);
+  work.alone = alone;
   replace_runs(work);
   for (const int fd : {work.pagemap, work.tasks}) {
     if (fd >= 0) ::close(fd);
@@ -207,33 +225,46 @@ std::vector<Replacement> rest_of(std::span<const Replacement> runs, const Moved&
 
 Result<Moved> replace(const PageGuard& guard, std::span<const Replacement> runs, PageKind kind, std::size_t page) {
   Moved moved;
-  if (runs.size() == 1 && may_go_alone(runs.front(), kind)) {
-    moved = replace_alone(guard, runs.front(), kind, page);
+  const bool alone = is_alone(guard);
+  if (runs.size() == 1 && may_go_here(runs.front(), kind) && (guard.guards() || alone)) {
+    moved = replace_here(guard, runs.front(), kind, page, alone);
     if (moved.error != EAGAIN) return moved;  // else there is a thread control block among the pages
   }
   const auto rest = rest_of(runs, moved);
-  auto by_thread = PageMover(guard, rest, kind, page).run();
+  auto by_thread = PageMover(guard, rest, kind, page, alone).run();
   if (!by_thread) return by_thread;
   if (by_thread->runs == 0) by_thread->bytes += moved.bytes;
   by_thread->runs += moved.runs;
   return by_thread;
 }
 
+/// The guard of a move. The error says why there is none.
+Result<PageGuard> guard_for(PageKind kind) {
+  auto guard = PageGuard::of_this_process(kind == PageKind::private_file ? PageGuard::travelling : PageGuard::plain);
+  if (guard && kind == PageKind::protectable && !guard->guards_shared_memory()) {
+    return fail(EOPNOTSUPP, "the kernel's userfaultfd cannot write-protect shared pages; Linux 5.19 and later can");
+  }
+  return guard;
+}
+
 }  // namespace
 
 Result<Moved> replace_pages(std::span<const Replacement> runs, PageKind kind, std::size_t page) {
   if (runs.empty()) return Moved{};
-  auto guard = PageGuard::of_this_process(kind == PageKind::private_file ? PageGuard::travelling : PageGuard::plain);
-  if (!guard) return std::unexpected(std::move(guard.error()));
-  if (kind == PageKind::protectable && !guard->guards_shared_memory()) {
-    return fail(EOPNOTSUPP, "the kernel's userfaultfd cannot write-protect shared pages; Linux 5.19 and later can");
-  }
+  auto guard = guard_for(kind);
+  const bool guards = guard.has_value();
+  // Before Linux 5.19, pages of files move in another way.
+  if (!guards && guard.error().code == EOPNOTSUPP && runs.front().fresh_file) return std::unexpected(guard.error());
+  // Where nothing guards the pages, all other threads are stopped meanwhile.
+  if (!guards && kind == PageKind::private_file) kind = PageKind::protectable;
   // Block signals: their handlers may access pages that are guarded. The new threads inherit the mask.
   sigset_t all, before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  auto moved = replace(*guard, runs, kind, page);
+  auto moved = replace(guards ? *guard : PageGuard::none(), runs, kind, page);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const bool refused = !guards && moved && moved->error == EPERM && moved->step == std::string_view(kStoppingThreads);
+  if (refused && moved->runs == 0 && moved->bytes == 0) return std::unexpected(std::move(guard.error()));
   return moved;
 }
 

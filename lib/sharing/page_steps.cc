@@ -31,7 +31,10 @@ int remap(uintptr_t from, std::size_t length, uintptr_t how, uintptr_t to) {
 int put_in_place(uintptr_t staging, uintptr_t at, std::size_t length) { return remap(staging, length, 0, at); }
 
 // The mapping stays, without a page: a thread that accesses it waits (mremap(2), MREMAP_DONTUNMAP; Linux 5.7).
-int put_aside(uintptr_t at, uintptr_t park, std::size_t length) { return remap(at, length, MREMAP_DONTUNMAP, park); }
+// Without a guard nobody accesses it.
+int put_aside(const PageGuard& guard, uintptr_t at, uintptr_t park, std::size_t length) {
+  return remap(at, length, guard.guards() ? MREMAP_DONTUNMAP : 0, park);
+}
 
 int protect(uintptr_t at, std::size_t length, int protection) {
   if (protection == (PROT_READ | PROT_WRITE)) return 0;
@@ -180,10 +183,11 @@ int prepare_chunk(const PageWork& work, const Replacement& run, const Chunk& chu
                  return populate(staging + (first - view), end - first, Populate::write);
                }));
   }
-  if (!has_thread_block(work, present, at, length)) return 0;
-  if (work.helper_stack == 0) UROCE_STEP("stopping threads", EAGAIN);
+  if (work.alone || (work.guard.guards() && !has_thread_block(work, present, at, length))) return 0;
+  if (work.helper_stack == 0) UROCE_STEP(kStoppingThreads, EAGAIN);
   const auto self = static_cast<pid_t>(raw_syscall(SYS_gettid));
   stopped.emplace(work.helper_stack, std::initializer_list<pid_t>{self});
+  if (!work.guard.guards() && !stopped->complete()) UROCE_STEP(kStoppingThreads, EPERM);
   for (const auto& [first, end] : present) {
     if (work.kind == PageKind::anonymous) move_joiners(first, end - first, run.staging + (first - run.at), first == at);
   }
@@ -195,7 +199,7 @@ int replace_anonymous_chunk(const PageWork& work, const Replacement& run, const 
   const std::size_t length = chunk.length;
   const uintptr_t at = run.at + chunk.offset, staging = run.staging + chunk.offset, park = run.park + chunk.offset;
   UROCE_STEP("watching the pages", work.guard.watch(at, length, PageGuard::kMissing | PageGuard::kStores));
-  UROCE_STEP("putting the pages aside", put_aside(at, park, length));
+  UROCE_STEP("putting the pages aside", put_aside(work.guard, at, park, length));
   moved.step = kCopying;
   moved.error = copy_chunk(run, chunk, park, PresentPages(run.zero_where_missing ? work.pagemap : -1, park, length));
   if (moved.error == 0) {

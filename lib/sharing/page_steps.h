@@ -23,11 +23,15 @@ struct PageWork {
   int pagemap = -1;                 ///< /proc/self/pagemap, where a run is `zero_where_missing`
   int tasks = -1;                   ///< /proc/self/task, where a run is so long that asking the threads is faster
   uintptr_t buffer = 0;             ///< private_file only, as long as a chunk
+  bool alone = false;               ///< the process has no other thread: nobody is to be stopped
   std::size_t chunk = 0;            ///< bytes guarded at a time; a huge page, where the new pages are huge
   uintptr_t helper_stack = 0;       ///< for ThreadStop; 0: a chunk with a thread control block fails with EAGAIN
   std::atomic<uint32_t> go{0}, done{0};
   Moved moved{};
 };
+
+/// The step that fails with EPERM where nothing guards the pages, and the other threads cannot be stopped either.
+inline constexpr const char* kStoppingThreads = "stopping threads";
 
 /// Waits until the word is not 0.
 void sleep_until_set(std::atomic<uint32_t>& word);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <ctime>
@@ -46,11 +47,16 @@ struct ThreadStop::Helper {
   pid_t except[kMostExcepted] = {};
   pid_t pid = -1;
   std::atomic<uint32_t> permitted{0}, stopped{0}, release{0};
+  // The helper's, until it sets `stopped`.
+  int others = 0;  ///< threads in the last pass
+  int held = 0;    ///< seized and stopped
 
   static int run(void* self);
   int seize_new_threads();
-  bool seize(pid_t thread) const;
-  static void wait_until_stopped(int threads);
+  bool is_excepted(pid_t thread) const;
+  static bool seize(pid_t thread);
+  /// Returns how many have stopped.
+  static int wait_until_stopped(int threads);
 };
 
 int ThreadStop::Helper::run(void* self) {
@@ -60,7 +66,7 @@ int ThreadStop::Helper::run(void* self) {
   for (int pass = 0; pass < kMostPasses; ++pass) {  // a thread that still runs can start another one
     const int seized = helper.seize_new_threads();
     if (seized == 0) break;
-    wait_until_stopped(seized);
+    helper.held += wait_until_stopped(seized);
   }
   set_and_wake(helper.stopped);
   wait_for(helper.release);
@@ -69,31 +75,40 @@ int ThreadStop::Helper::run(void* self) {
 
 int ThreadStop::Helper::seize_new_threads() {
   int seized = 0;
-  for_threads(tasks, [&](pid_t thread) {
+  others = 0;
+  const bool listed = for_threads(tasks, [&](pid_t thread) {
+    if (is_excepted(thread)) return true;
+    ++others;
     if (seize(thread)) ++seized;
     return true;
   });
+  if (!listed) others = INT_MAX;
   return seized;
 }
 
+bool ThreadStop::Helper::is_excepted(pid_t thread) const {
+  return std::find(std::begin(except), std::end(except), thread) != std::end(except);
+}
+
 // False for a thread that is traced already, by this helper or by a debugger, and for one that has ended.
-bool ThreadStop::Helper::seize(pid_t thread) const {
-  if (std::find(std::begin(except), std::end(except), thread) != std::end(except)) return false;
+bool ThreadStop::Helper::seize(pid_t thread) {
   if (raw_syscall(SYS_ptrace, PTRACE_SEIZE, as_argument(thread), 0, 0) != 0) return false;
   raw_syscall(SYS_ptrace, PTRACE_INTERRUPT, as_argument(thread), 0, 0);
   return true;
 }
 
-void ThreadStop::Helper::wait_until_stopped(int threads) {
-  for (int pauses = 0; threads > 0 && pauses < kMostPauses;) {
+int ThreadStop::Helper::wait_until_stopped(int threads) {
+  int stopped = 0;
+  for (int pauses = 0; stopped < threads && pauses < kMostPauses;) {
     const long thread = raw_syscall(SYS_wait4, as_argument(-1), 0, __WALL | WNOHANG, 0);
-    if (thread > 0) --threads;
-    if (thread < 0) return;
+    if (thread > 0) ++stopped;
+    if (thread < 0) break;
     if (thread == 0) {
       raw_syscall(SYS_nanosleep, word_of(&kPause), 0);
       ++pauses;
     }
   }
+  return stopped;
 }
 
 ThreadStop::ThreadStop(uintptr_t stack, std::initializer_list<pid_t> except) : helper_(new(memory_at(stack)) Helper) {
@@ -106,6 +121,11 @@ ThreadStop::ThreadStop(uintptr_t stack, std::initializer_list<pid_t> except) : h
   raw_syscall(SYS_prctl, PR_SET_PTRACER, as_argument(helper_->pid));  // where Yama asks for it
   set_and_wake(helper_->permitted);
   wait_for(helper_->stopped);
+}
+
+// A thread that has ended meanwhile counts as held. So does one that the helper waited for in vain as not.
+bool ThreadStop::complete() const {
+  return helper_->pid > 0 && helper_->stopped.load(std::memory_order_acquire) != 0 && helper_->others <= helper_->held;
 }
 
 ThreadStop::~ThreadStop() {

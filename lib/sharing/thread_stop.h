@@ -23,6 +23,8 @@ class ThreadStop {
   /// not permitted, and none that a debugger traces. `stack`: kStackBytes for a helper process, not among the pages to
   /// replace. `except`: at most 4 thread ids that run on, the caller's among them.
   ThreadStop(uintptr_t stack, std::initializer_list<pid_t> except);
+  /// Whether every other thread is stopped.
+  bool complete() const;
   ThreadStop(const ThreadStop&) = delete;
   ThreadStop& operator=(const ThreadStop&) = delete;
   ~ThreadStop();

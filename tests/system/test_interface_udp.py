@@ -131,6 +131,9 @@ class WithoutRights(Launch):
     def test_programs(self):
         self.programs_run()
 
+    def test_programs_in_a_container_of_docker(self):
+        self.programs_run(before=(DOCKER,))
+
     def test_a_port_says_what_it_is(self):
         daemon = self.served(self.spaces(1500)[0])
         shown = self.finish(self.start([veth.UROCE, "devices", "--socket", daemon.socket]), 30)

@@ -1,11 +1,13 @@
 // Memory that was made shareable, as children of fork() see it.
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
@@ -14,7 +16,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "shared_view.h"
@@ -340,8 +346,8 @@ TEST(SharingAndFork, LeftOutOfChildrenBesideAThreadBlock) {
   ::munmap(stack, kStack + kBeside);
 }
 
-// All tests once more as nobody: another kind of userfaultfd, and no way to files by their mapping.
-TEST(SharingUnprivileged, EveryTest) {
+/// Runs all tests once more as nobody, in a process that first calls `before`.
+void run_all_as_nobody(bool (*before)()) {
   if (::geteuid() != 0) GTEST_SKIP() << "has no privilege already";
   const int self = ::open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
   ASSERT_GE(self, 0);
@@ -351,10 +357,28 @@ TEST(SharingUnprivileged, EveryTest) {
     char* arguments[] = {name, filter, quiet, nullptr};
     char* environment[] = {nullptr};
     if (::setresgid(kNobody, kNobody, kNobody) != 0 || ::setresuid(kNobody, kNobody, kNobody) != 0) return 101;
+    if (!before()) return 103;
     ::fexecve(self, arguments, environment);
     return 102;
   }));
   ::close(self);
+}
+
+// Another kind of userfaultfd, and no way to files by their mapping.
+TEST(SharingUnprivileged, EveryTest) {
+  run_all_as_nobody([] { return true; });
+}
+
+// As in containers: other threads are stopped instead.
+TEST(SharingUnguarded, EveryTest) {
+  run_all_as_nobody([] {
+    sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const sock_fprog program{std::size(code), code};
+    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+  });
 }
 
 }  // namespace
