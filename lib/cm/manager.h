@@ -33,6 +33,16 @@ namespace uroce::cm {
 struct UserLimits {
   std::shared_ptr<IdBudget> budget{};  ///< of ids; nullptr: unlimited
   bool privileged_ports = false;       ///< may bind ports below 1024
+  uint32_t client = 0;                 ///< for Manager::rows()
+};
+
+/// One id, for lists. The state's name is the kernel's.
+struct IdRow {
+  uint32_t id = 0;
+  std::string device;  ///< empty: on none, or on all
+  std::string state;
+  PortSpace space{};
+  std::string local, remote;  ///< address and port; empty: none
 };
 
 /// One program's ids and event channels.
@@ -93,6 +103,8 @@ class Manager {
   std::vector<PeerGuesses> guesses(const std::string& device) const;
   /// How many such messages there were. Any thread; cheap.
   uint64_t guess_count(const std::string& device) const;
+  /// Up to `most` ids of a program after `after`. Any thread.
+  std::vector<IdRow> rows(uint32_t client, uint32_t after, std::size_t most) const;
 
   struct Impl;
   class Guard;

@@ -63,6 +63,10 @@ class User final : public ManagerUser {
   Result<void> raise_event(uint32_t number, CmEventType type, int status, uint64_t argument) override;
   Result<void> migrate(uint32_t number, uint32_t channel, uint32_t taken) override;
 
+  uint32_t client() const { return limits_.client; }
+  /// The caller holds the manager's lock.
+  const std::set<uint32_t>& ids() const { return owner_.ids; }
+
  private:
   message::CmEventRecord report(CmEvent event);
   static CmIdInfo info_of(const Id& id);

@@ -108,6 +108,7 @@ enum class Kind : uint8_t {
   window = 8,
   flow = 9,
   xrc_domain = 12,
+  cm_id = 13,  ///< of Op::list_objects alone
 };
 
 /// The sequence number of a request that has no reply, whatever comes of it.

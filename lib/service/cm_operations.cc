@@ -55,8 +55,9 @@ Result<void> open_connection_manager(Program& program) {
   if (program.connections != nullptr) return {};
   cm::Manager* manager = program.server.connections();
   if (manager == nullptr) return fail(EOPNOTSUPP, "this daemon runs without a connection manager");
-  program.connections = manager->open(
-      {.budget = std::make_shared<IdCharges>(program.user, program.peer), .privileged_ports = program.peer.privileged});
+  program.connections = manager->open({.budget = std::make_shared<IdCharges>(program.user, program.peer),
+                                       .privileged_ports = program.peer.privileged,
+                                       .client = program.id});
   return {};
 }
 

@@ -128,6 +128,7 @@ Result<Reply> destroy(ClientState& client, const message::Destroy& request) {
     case message::Kind::window: return gone(client.windows.take(request.id));
     case message::Kind::flow: return gone(client.flows.take(request.id));
     case message::Kind::xrc_domain: return gone(client.xrc_domains.take(request.id));
+    case message::Kind::cm_id: break;
   }
   return fail(EINVAL,
               fmt::format("unknown kind of object {}; it must be 1 to 9, or 12", static_cast<uint32_t>(request.kind)));

@@ -9,6 +9,7 @@
 #include "control/qp.h"
 #include "control/qp_rows.h"
 #include "control/region.h"
+#include "control/srq.h"
 #include "message/capture_ring.h"
 #include "service/guess_watch.h"
 
@@ -129,6 +130,23 @@ message::ClientRow row_of(const ClientState& client) {
 
 namespace {
 
+/// Of the program, whose ids are on several devices.
+void add_ids(const ClientState& client, uint32_t after, std::size_t most, const auto& add) {
+  const cm::Manager* const manager = client.server.connections();
+  if (manager == nullptr || !client.stands_for_program()) return;
+  for (cm::IdRow& row : manager->rows(client.id, after, most)) {
+    add(row.id, {{"cm_id", std::to_string(row.id)},
+                 {"device", std::move(row.device)},
+                 {"state", std::move(row.state)},
+                 {"space", fmt::format("{:#06x}", static_cast<unsigned>(row.space))},
+                 {"local", std::move(row.local)},
+                 {"remote", std::move(row.remote)}});
+  }
+}
+
+/// Objects that use this one. Its handle and the caller do as well.
+std::string users_of(const auto& object) { return std::to_string(std::max(object.use_count() - 2, 0L)); }
+
 void add_queue_pairs(const std::vector<std::pair<uint32_t, std::shared_ptr<control::ControlQp>>>& found,
                      const Sight& sight, const auto& add) {
   std::vector<const control::ControlQp*> qps;
@@ -158,9 +176,21 @@ std::vector<message::ObjectRow> object_rows_of(const ClientState& client, messag
       break;
     case message::Kind::cq:
       for (const auto& [id, cq] : client.cqs.after(after, most)) {
-        add(id, {{"cq", std::to_string(cq->id())}, {"entries", std::to_string(cq->entries())}});
+        add(id,
+            {{"cq", std::to_string(cq->id())}, {"entries", std::to_string(cq->entries())}, {"users", users_of(cq)}});
       }
       break;
+    case message::Kind::pd:
+      for (const auto& [id, pd] : client.pds.after(after, most)) {
+        add(id, {{"pd", std::to_string(id)}, {"users", users_of(pd)}});
+      }
+      break;
+    case message::Kind::srq:
+      for (const auto& [id, srq] : client.srqs.after(after, most)) {
+        add(id, {{"srq", std::to_string(srq->id())}, {"entries", std::to_string(srq->max_wr())}});
+      }
+      break;
+    case message::Kind::cm_id: add_ids(client, after, most, add); break;
     case message::Kind::qp: add_queue_pairs(client.qps.after(after, most), sight, add); break;
     default: break;
   }
