@@ -30,6 +30,7 @@ ALLOWED = {
     "cm": ("base", "control", "message", "net", "queues", "transport"),
     "message": ("base",),
     "metrics": ("message",),
+    "nldev": (),
     "service": ("base", "cgroup", "cm", "control", "message", "net", "queues", "transport"),
     "sharing": ("base",),
     "client": ("base", "cm", "control", "message", "queues", "sharing"),
@@ -68,7 +69,7 @@ ALLOWED = {
         "ping",
         "wire",
     ),
-    "apps/uroce-run": ("message",),
+    "apps/uroce-run": ("client", "message", "nldev"),
     "apps/uroced": (
         "apps/arguments",
         "base",

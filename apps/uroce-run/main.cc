@@ -19,6 +19,7 @@
 #include "places.h"
 #include "process.h"
 #include "tree.h"
+#include "view_server.h"
 
 namespace {
 
@@ -28,9 +29,9 @@ using namespace uroce::run;
 constexpr const char* kHelp = R"(uroce-run [--socket PATH] [--netns] [--explain] COMMAND [ARGUMENT ...]
 
 Runs an unmodified program that was written for libibverbs or librdmacm on uroce. The loader finds uroce's libraries first,
-and /sys/class/infiniband and /dev/infiniband show the daemon's devices. If no daemon answers, "uroced --demo" is
-started, with two devices joined back to back, and a line on stderr says so. All uroce-runs of the socket share it, and it
-ends when no program uses it any more. The exit code is the command's.
+and /sys/class/infiniband, /dev/infiniband and NETLINK_RDMA sockets show the daemon's devices. If no daemon answers,
+"uroced --demo" is started, with two devices joined back to back, and a line on stderr says so. All uroce-runs of the socket
+share it, and it ends when no program uses it any more. The exit code is the command's.
 
   --socket PATH  the daemon's socket (default: the environment's UROCE_SOCKET, else /run/uroce/uroced.sock)
   --netns        run the command in a network namespace with an interface for each device, which has the device's name, MAC
@@ -46,6 +47,8 @@ Examples:
   uroce-run ib_write_bw -d uroce0 -x 0                 # in one terminal, then in another:
   uroce-run ib_write_bw -d uroce1 -x 0 localhost
   uroce-run --explain ./my_program
+  uroce-run rdma resource show qp
+  uroce-run sh -c 'prometheus-node-exporter --path.sysfs="$UROCE_SYSFS" --collector.infiniband'
 
 With UROCE_VERBOSE=1 the libraries print why a call failed.
 )";
@@ -119,10 +122,12 @@ int run(const std::vector<std::string>& command, const Options& options) {
   OpenDevices open(verbs);
   std::optional<Interfaces> interfaces;
   if (options.netns) interfaces.emplace(open.views());
-  if (!write_tree(tree, open.views())) {
+  const auto views = open.views();
+  if (!write_tree(tree, views)) {
     throw std::runtime_error("cannot write below " + folder.path().string() +
                              "; set TMPDIR to a folder with free space");
   }
+  ViewServer view(tree, open, views);
   set_environment(*places, tree);
   const auto follow = [&] {
     const bool more = open.take_events();
@@ -130,7 +135,11 @@ int run(const std::vector<std::string>& command, const Options& options) {
   };
   const fs::path refusals = folder.path() / "refusals";
   if (options.explain) collect_refusals(refusals);
-  const int code = run_program(command, {open.event_fds(), follow});
+  const auto serve = [&view] {
+    view.serve();
+    return true;
+  };
+  const int code = run_program(command, {{open.event_fds(), follow}, {{view.fd()}, serve}});
   if (options.explain) print_refusals(refusals, std::cerr);
   return code;
 }

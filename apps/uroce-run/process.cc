@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace uroce::run {
 
@@ -60,18 +61,23 @@ int wait_for(pid_t pid) {
 }
 
 /// Returns when the program has ended, or when nothing needs to be watched any more.
-void watch_until_end(pid_t pid, const Watch& watch) {
+void watch_until_end(pid_t pid, std::vector<Watch> watches) {
   // Debian 12's <sys/pidfd.h> is for C alone.
-  const int ended = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-  std::vector<pollfd> waited{{.fd = ended, .events = POLLIN, .revents = 0}};
-  if (waited[0].fd < 0) return;
-  for (const int fd : watch.fds) waited.push_back({.fd = fd, .events = POLLIN, .revents = 0});
-  while (waited[0].revents == 0) {
+  const message::Fd ended(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  while (ended && !watches.empty()) {
+    std::vector<pollfd> waited{{.fd = ended.get(), .events = POLLIN, .revents = 0}};
+    for (const Watch& watch : watches) {
+      for (const int fd : watch.fds) waited.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+    }
     if (poll(waited.data(), waited.size(), -1) < 0) continue;  // a signal
-    const auto readable = [](const pollfd& each) { return each.revents != 0; };
-    if (std::any_of(waited.begin() + 1, waited.end(), readable) && !watch.changed()) break;
+    if (waited[0].revents != 0) return;
+    auto next = waited.begin() + 1;
+    std::erase_if(watches, [&next](const Watch& watch) {
+      const auto first = std::exchange(next, next + static_cast<std::ptrdiff_t>(watch.fds.size()));
+      const bool readable = std::any_of(first, next, [](const pollfd& each) { return each.revents != 0; });
+      return readable && !watch.changed();
+    });
   }
-  close(waited[0].fd);
 }
 
 /// The lock stays open; nothing else that this process or its caller has open may live as long as the daemon.
@@ -122,7 +128,7 @@ void hold_signals() {
 
 int held_signal() { return held; }
 
-int run_program(const std::vector<std::string>& command, const Watch& watch) {
+int run_program(const std::vector<std::string>& command, std::vector<Watch> watches) {
   const pid_t pid = fork();
   if (pid < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
   if (pid == 0) {
@@ -133,7 +139,7 @@ int run_program(const std::vector<std::string>& command, const Watch& watch) {
   }
   child_pid = pid;
   if (held != 0) kill(pid, held);
-  watch_until_end(pid, watch);
+  watch_until_end(pid, std::move(watches));
   return wait_for(pid);
 }
 

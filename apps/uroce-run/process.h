@@ -42,6 +42,6 @@ struct Watch {
 
 /// Runs a program to its end, and passes on the signals that hold_signals() keeps. Returns its exit code, 128 + signal
 /// when a signal ended it, 127 when it was not found, 126 when it could not be run.
-int run_program(const std::vector<std::string>& command, const Watch& watch);
+int run_program(const std::vector<std::string>& command, std::vector<Watch> watches);
 
 }  // namespace uroce::run

@@ -44,15 +44,6 @@ std::string mac_text(uint64_t guid) {
   return text;
 }
 
-/// The kernel's interface with this address, as an af_packet or tap port has one; empty when there is none.
-std::string interface_of(uint64_t guid) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator("/sys/class/net", ignored)) {
-    if (read_line(entry.path() / "address") == mac_text(guid)) return entry.path().filename();
-  }
-  return {};
-}
-
 bool write_port(const fs::path& port, const DeviceView& device, const std::string& interface) {
   const bool up = device.port.state == IBV_PORT_ACTIVE;
   bool ok = write_line(port / "state", up ? "4: ACTIVE" : "1: DOWN");
@@ -116,6 +107,14 @@ bool write_device(const fs::path& classes, const DeviceView& device) {
 }
 
 }  // namespace
+
+std::string interface_of(uint64_t guid) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/sys/class/net", ignored)) {
+    if (read_line(entry.path() / "address") == mac_text(guid)) return entry.path().filename();
+  }
+  return {};
+}
 
 bool write_tree(const fs::path& root, const std::vector<DeviceView>& devices) {
   bool ok = write_line(root / "class/infiniband_verbs/abi_version", "6");

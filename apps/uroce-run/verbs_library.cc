@@ -50,6 +50,7 @@ DeviceView VerbsLibrary::view(ibv_context* context) const {
   seen.firmware = attr.fw_ver;
   seen.vendor_id = attr.vendor_id;
   seen.part_id = attr.vendor_part_id;
+  seen.capabilities = attr.device_cap_flags;
   if (verbs_context* extended = verbs_get_ctx(context)) {
     extended->query_port(context, 1, &seen.port, sizeof(seen.port));
   }

@@ -17,6 +17,7 @@ struct DeviceView {
   std::string firmware;
   uint32_t vendor_id = 0;
   uint32_t part_id = 0;
+  uint32_t capabilities = 0;
   ibv_port_attr port{};
   std::vector<ibv_gid> gids;  ///< the whole table; empty entries are zero
 };

@@ -44,6 +44,7 @@ RedirectedPath::RedirectedPath(const char* path) : path_(path) {
   buffer_[length + part.size()] = '\0';
   const std::string_view in_devices = after(after(part, "dev"), "infiniband");
   is_device_ = in_devices.find_first_not_of('/') != in_devices.npos;
+  is_counter_ = part.find("counters/") != part.npos;  // and hw_counters/
   path_ = buffer_.data();
 }
 

@@ -16,10 +16,12 @@ class RedirectedPath {
   const char* c_str() const { return path_; }
   /// Whether the path names a device, below /dev/infiniband. In the tree it is a symbolic link.
   bool is_device() const { return is_device_; }
+  /// Whether it names a counter of a port, whose file may be old.
+  bool is_counter() const { return is_counter_; }
 
  private:
   const char* path_;
-  bool is_device_ = false;
+  bool is_device_ = false, is_counter_ = false;
   std::array<char, 4096> buffer_;  // not cleared: most paths never use it
 };
 

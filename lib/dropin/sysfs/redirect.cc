@@ -19,10 +19,12 @@
 #include <cstdlib>
 
 #include "dropin/sysfs/path.h"
+#include "dropin/sysfs/view_socket.h"
 
 namespace {
 
 using uroce::dropin::RedirectedPath;
+using uroce::dropin::refresh_counters;
 using uroce::dropin::restore_path;
 
 /// The C library's function. Resolved at each call, because preloaded code runs before any constructor of ours.
@@ -42,6 +44,13 @@ constexpr int kStatVersion = 1;  // _STAT_VER of headers before glibc 2.33
 #else
 constexpr int kStatVersion = 0;
 #endif
+
+/// Of a file that is about to be read.
+struct FreshPath : RedirectedPath {
+  explicit FreshPath(const char* path) : RedirectedPath(path) {
+    if (is_counter()) refresh_counters();
+  }
+};
 
 /// A device in the tree is a link to one of the kernel's. Programs shall see the device.
 int status_flags(const RedirectedPath& to, int flags) { return to.is_device() ? flags & ~AT_SYMLINK_NOFOLLOW : flags; }
@@ -70,7 +79,7 @@ using RealpathChk = char*(const char*, char*, size_t);
     va_start(arguments, flags);                    \
     const mode_t mode = mode_of(flags, arguments); \
     va_end(arguments);                             \
-    const RedirectedPath to(path);                 \
+    const FreshPath to(path);                      \
     return NEXT(name)(to.c_str(), flags, mode);    \
   }
 #define FORWARD_OPENAT(name)                                  \
@@ -79,7 +88,7 @@ using RealpathChk = char*(const char*, char*, size_t);
     va_start(arguments, flags);                               \
     const mode_t mode = mode_of(flags, arguments);            \
     va_end(arguments);                                        \
-    const RedirectedPath to(path);                            \
+    const FreshPath to(path);                                 \
     return NEXT(name)(directory, to.c_str(), flags, mode);    \
   }
 
@@ -90,8 +99,8 @@ FORWARD_OPEN(open64)
 FORWARD_OPENAT(openat)
 FORWARD_OPENAT(openat64)
 
-FILE* fopen(const char* path, const char* mode) { return NEXT(fopen)(RedirectedPath(path).c_str(), mode); }
-FILE* fopen64(const char* path, const char* mode) { return NEXT(fopen64)(RedirectedPath(path).c_str(), mode); }
+FILE* fopen(const char* path, const char* mode) { return NEXT(fopen)(FreshPath(path).c_str(), mode); }
+FILE* fopen64(const char* path, const char* mode) { return NEXT(fopen64)(FreshPath(path).c_str(), mode); }
 DIR* opendir(const char* path) { return NEXT(opendir)(RedirectedPath(path).c_str()); }
 
 int scandir(const char* path, dirent*** list, int (*filter)(const dirent*),
@@ -195,13 +204,13 @@ char* realpath(const char* path, char* out) {
 }
 
 // Programs that are compiled with _FORTIFY_SOURCE call these.
-int __open_2(const char* path, int flags) { return NEXT_AS(Open2, __open_2)(RedirectedPath(path).c_str(), flags); }
-int __open64_2(const char* path, int flags) { return NEXT_AS(Open2, __open64_2)(RedirectedPath(path).c_str(), flags); }
+int __open_2(const char* path, int flags) { return NEXT_AS(Open2, __open_2)(FreshPath(path).c_str(), flags); }
+int __open64_2(const char* path, int flags) { return NEXT_AS(Open2, __open64_2)(FreshPath(path).c_str(), flags); }
 int __openat_2(int directory, const char* path, int flags) {
-  return NEXT_AS(Openat2, __openat_2)(directory, RedirectedPath(path).c_str(), flags);
+  return NEXT_AS(Openat2, __openat_2)(directory, FreshPath(path).c_str(), flags);
 }
 int __openat64_2(int directory, const char* path, int flags) {
-  return NEXT_AS(Openat2, __openat64_2)(directory, RedirectedPath(path).c_str(), flags);
+  return NEXT_AS(Openat2, __openat64_2)(directory, FreshPath(path).c_str(), flags);
 }
 ssize_t __readlink_chk(const char* path, char* out, size_t size, size_t room) {
   return NEXT_AS(ReadlinkChk, __readlink_chk)(RedirectedPath(path).c_str(), out, size, room);
