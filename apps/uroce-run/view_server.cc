@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -20,8 +21,8 @@ using namespace std::chrono_literals;
 constexpr const char* kSocket = "netlink";  // as lib/dropin/sysfs has it
 constexpr std::size_t kMostAskers = 256;
 constexpr auto kPeriod = 1s;
-/// After a look, files are refreshed so often: for those who read regularly, and are not seen before they read.
-constexpr int kRefreshes = 60;
+/// Files stay fresh so long after a program has read one: it may read regularly, and is seen only when it has read.
+constexpr int kFreshSeconds = 300;
 /// A program that reads all files in a row needs one refresh.
 constexpr auto kFresh = 10ms;
 
@@ -61,13 +62,15 @@ void ViewServer::listen(const std::filesystem::path& socket) {
 void ViewServer::watch_folders() {
   bool all = static_cast<bool>(looks_);
   for (const auto& folder : files_.folders()) {
-    all = all && inotify_add_watch(looks_.get(), folder.c_str(), IN_ACCESS | IN_ONLYDIR) >= 0;
+    const int number = inotify_add_watch(looks_.get(), folder.c_str(), IN_ACCESS | IN_ONLYDIR);
+    all = all && number >= 0;
+    if (folder.filename().string().ends_with("counters")) counter_folders_.insert(number);
   }
   if (all) {
     watch(looks_.get(), EPOLLIN, EPOLL_CTL_ADD);
   } else {
     set_timer(kPeriod);  // This user has too many watches: nobody tells of looks.
-    refreshes_left_ = -1;
+    seconds_left_ = -1;
   }
 }
 
@@ -77,16 +80,39 @@ void ViewServer::set_timer(std::chrono::seconds period) const {
   timerfd_settime(timer_.get(), 0, &spec, nullptr);
 }
 
-void ViewServer::note_use() {
-  if (refreshes_left_ < 0) return;
-  if (refreshes_left_ == 0) set_timer(kPeriod);
-  refreshes_left_ = kRefreshes;
-}
-
 void ViewServer::refresh() {
-  note_use();
   files_.refresh();
   refreshed_ = std::chrono::steady_clock::now();
+}
+
+bool ViewServer::take_looks() {
+  alignas(inotify_event) std::array<char, 4096> events;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  bool counters = false;
+  for (ssize_t size = 0; (size = read(looks_.get(), events.data(), events.size())) > 0;) {
+    for (const char* at = events.data(); at < events.data() + size;) {
+      const auto* const event = reinterpret_cast<const inotify_event*>(at);
+      counters = counters || counter_folders_.contains(event->wd);
+      at += sizeof *event + event->len;
+    }
+  }
+  return counters;
+}
+
+void ViewServer::keep_fresh(int seconds) {
+  if (seconds_left_ < 0) return;
+  if (seconds_left_ == 0) set_timer(kPeriod);
+  seconds_left_ = std::max(seconds_left_, seconds);
+}
+
+void ViewServer::tick() {
+  uint64_t ignored = 0;
+  if (read(timer_.get(), &ignored, sizeof ignored) < 0) return;
+  if (seconds_left_ < 0 || --seconds_left_ > 0) {
+    refresh();
+  } else {
+    set_timer(0s);
+    source_.disconnect();
+  }
 }
 
 void ViewServer::accept() {
@@ -108,9 +134,10 @@ void ViewServer::serve(Asker& asker, uint32_t events) {
     }
     if (size == 1) {  // no netlink message, which has a header: the library is about to open a counter
       refresh();
+      keep_fresh(1);
       asker.answers.push_back({request[0]});
     } else if (size > 0) {
-      note_use();
+      keep_fresh(1);
       for (auto& packet : nldev::answer({request.data(), static_cast<std::size_t>(size)}, source_)) {
         asker.answers.push_back(std::move(packet));
       }
@@ -132,20 +159,13 @@ void ViewServer::serve() {
   const int count = epoll_wait(events_.get(), events.data(), events.size(), 0);
   for (int i = 0; i < count; ++i) {
     const int fd = events.at(i).data.fd;
-    std::array<char, 4096> ignored;  // NOLINT(cppcoreguidelines-pro-type-member-init)
     if (fd == listener_.get()) {
       accept();
     } else if (fd == looks_.get()) {
-      while (read(fd, ignored.data(), ignored.size()) > 0) {
-      }
+      keep_fresh(take_looks() ? kFreshSeconds : 1);
       if (std::chrono::steady_clock::now() > refreshed_ + kFresh) refresh();
     } else if (fd == timer_.get()) {
-      if (read(fd, ignored.data(), ignored.size()) < 0) continue;
-      files_.refresh();
-      if (refreshes_left_ > 0 && --refreshes_left_ == 0) {
-        set_timer(0s);
-        source_.disconnect();
-      }
+      tick();
     } else if (const auto asker = askers_.find(fd); asker != askers_.end()) {
       serve(asker->second, events.at(i).events);
     }

@@ -1,13 +1,15 @@
 // The live part of the tree: answers NETLINK_RDMA, and keeps the counters' files fresh.
 //
 // The preloaded library asks at a socket in the tree. It stays small, because every program of the command loads it. A
-// static program, which does not load it, reads the files alone: they are refreshed when a program comes near them.
+// static program, which does not load it, reads the files alone: they are refreshed when a program comes near them, and
+// every second for some minutes after it has read one.
 #pragma once
 
 #include <chrono>
 #include <deque>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "counter_files.h"
 #include "daemon_source.h"
@@ -38,9 +40,12 @@ class ViewServer {
   void watch_folders();
   void accept();
   void serve(Asker& asker, uint32_t events);
-  /// Arms the timer.
-  void note_use();
   void refresh();
+  /// Whether a program has read counters, and not only come near them.
+  bool take_looks();
+  /// Stays connected for so many seconds, with files refreshed meanwhile.
+  void keep_fresh(int seconds);
+  void tick();
   void set_timer(std::chrono::seconds period) const;
 
   DaemonSource source_;
@@ -48,7 +53,8 @@ class ViewServer {
   message::Fd events_, listener_, looks_, timer_;
   std::map<int, Asker> askers_;
   std::chrono::steady_clock::time_point refreshed_{};
-  int refreshes_left_ = 0;
+  std::set<int> counter_folders_;  ///< as inotify numbers them
+  int seconds_left_ = 0;           ///< -1: for ever
 };
 
 }  // namespace uroce::run

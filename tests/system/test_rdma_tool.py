@@ -56,6 +56,12 @@ class Tool(Case):
         self.assertEqual(devices[0]["node_guid"], node)
         self.assertIn("netns shared", self.finish(self.under("rdma", "system"), 30))
 
+    def test_interface_of_a_device(self):
+        if not harness.may_make_namespaces():
+            self.skipTest("needs root")
+        run = self.start([verbs.RUN, "--netns", "rdma", "link", "show", "-j"], env=self.env)
+        self.assertEqual([link["netdev"] for link in json.loads(self.finish(run, 30))], ["uroce0", "uroce1"])
+
     def test_resources(self):
         port = harness.free_port()
         server = self.under("ibv_rc_pingpong", "-d", "uroce0", "-g", "0", "-p", str(port))

@@ -53,7 +53,7 @@ class ManagerTest : public testing::Test {
 
   /// A program with one channel.
   struct Program {
-    explicit Program(Manager& manager) : user(manager.open({})) {
+    explicit Program(Manager& manager, uint32_t client = 0) : user(manager.open({.client = client})) {
       std::tie(channel, fd) = must(user->create_channel());
     }
     /// The next event, as a program reads it: a byte first.
@@ -271,6 +271,28 @@ TEST_F(ManagerTest, ALoopbackAddressIsEveryDevices) {
   for (std::size_t device = 0; device < 2; ++device) {
     client.connect(client.resolved({World::gid(device), 4711}), server);
   }
+}
+
+TEST_F(ManagerTest, ListsAProgramsIds) {
+  Program server(*manager_, 7), client(*manager_, 8);
+  const uint32_t listener = server.listening({World::gid(0), 4711});
+  const uint32_t on_all = server.listening({Gid{}, 4712});
+  const auto rows = manager_->rows(7, 0, 10);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].id, listener);
+  EXPECT_EQ(rows[0].state, "LISTEN");
+  EXPECT_EQ(rows[0].space, PortSpace::tcp);
+  EXPECT_EQ(rows[0].device, must(server.user->info(listener)).device);
+  EXPECT_TRUE(rows[0].local.ends_with(":4711")) << rows[0].local;
+  EXPECT_EQ(rows[0].remote, "");
+  EXPECT_EQ(rows[1].device, "");
+  EXPECT_EQ(manager_->rows(7, 0, 1).size(), 1U);
+  EXPECT_EQ(manager_->rows(7, listener, 10).at(0).id, on_all);
+  EXPECT_TRUE(manager_->rows(8, 0, 10).empty());
+  client.connect(client.resolved({World::gid(0), 4711}), server);
+  EXPECT_EQ(manager_->rows(8, 0, 10).at(0).state, "CONNECT");
+  EXPECT_TRUE(manager_->rows(8, 0, 10).at(0).remote.ends_with(":4711"));
+  EXPECT_EQ(manager_->rows(7, 0, 10).size(), 3U);
 }
 
 // The first device's connection with itself, whose addresses programs see as 127.0.0.1 (cma_resolve_loopback()).
