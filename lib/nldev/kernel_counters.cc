@@ -26,7 +26,7 @@ constexpr KernelCounter kOfPort[] = {
     {"port_rcv_errors",
      {"drop_truncated", "drop_ip_header_invalid", "drop_ip_length", "drop_bth_version", "drop_icrc",
       "port_bad_ip_checksum", "port_oversize"}},
-    {"port_xmit_discards", {"kif_tx_dropped"}},
+    {"port_xmit_discards", {"kif_tx_dropped", "udp_tx_dropped"}},
 };
 
 constexpr KernelCounter kOfHardware[] = {
