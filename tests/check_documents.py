@@ -31,6 +31,7 @@ FOREIGN = {
     "fio": "--ioengine --name --port --rw --bs --size --hostname --verb --verify --iodepth",
     "nvme-cli": "--ctrl-loss-tmo",
     "perftest": "--rate_limit",
+    "prometheus-node-exporter": "--path",
     "tgt": "--iser --lld --mode --op --tid --lun --targetname --backing-store --initiator-address --initiator-name",
 }
 
