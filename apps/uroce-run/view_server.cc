@@ -107,7 +107,8 @@ void ViewServer::keep_fresh(int seconds) {
 void ViewServer::tick() {
   uint64_t ignored = 0;
   if (read(timer_.get(), &ignored, sizeof ignored) < 0) return;
-  if (seconds_left_ < 0 || --seconds_left_ > 0) {
+  if (seconds_left_ > 0) --seconds_left_;
+  if (seconds_left_ != 0) {
     refresh();
   } else {
     set_timer(0s);
