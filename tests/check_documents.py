@@ -218,8 +218,8 @@ class Check:
         # Its first table; the second has the metrics that are no counters of a device.
         rows = set(re.findall(r"^\| `([a-z]\w*)` \| `uroce_", "\n".join(described), re.MULTILINE))
         # A demo has no port on an interface of the kernel.
-        source = (self.root / "pmd_glue" / "kif" / "interface.cc").read_text(encoding="utf-8")
-        counters = self.programs.counters() | set(re.findall(r'\{"(kif_\w+)"', source)) | {"kernel_messages", "kernel_overruns"}
+        source = "".join((self.root / "pmd_glue" / name).read_text(encoding="utf-8") for name in ("kif/interface.cc", "udp_port.cc"))
+        counters = self.programs.counters() | set(re.findall(r'\{"((?:kif|udp)_\w+)"', source)) | {"kernel_messages", "kernel_overruns"}
         for name in sorted(counters - rows):
             self.fault(table, 1, f"the counter {name} is missing: add it")
         for name in sorted(rows - counters):

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 
 namespace {
@@ -68,25 +69,40 @@ void say(Library& library, const char* loaded) {
   });
 }
 
-int look_at(dl_phdr_info* info, std::size_t, void*) {
+/// Where the program has loaded each of `libraries` from; empty where it has not.
+using Loaded = char[std::size(libraries)][kPath];
+
+// The loader holds a lock here, which another thread may wait for that loads a library: no call of dlsym(3), which
+// waits for that thread's lock.
+int note_library(dl_phdr_info* info, std::size_t, void* notes) {
+  auto& loaded = *static_cast<Loaded*>(notes);
   const char* const slash = std::strrchr(info->dlpi_name, '/');
-  struct stat loaded{};
-  for (Library& library : libraries) {
-    if (slash == nullptr || library.said || !std::string_view(slash + 1).starts_with(library.name)) continue;
-    if (stat(info->dlpi_name, &loaded) != 0) continue;
-    const bool ours = any_folder(library, [&](const char* path, std::string_view) {
-      struct stat own{};
-      return stat(path, &own) == 0 && own.st_dev == loaded.st_dev && own.st_ino == loaded.st_ino;
-    });
-    if (!ours) say(library, info->dlpi_name);
+  for (std::size_t i = 0; slash != nullptr && i < std::size(libraries); ++i) {
+    const std::size_t length = std::strlen(info->dlpi_name);
+    if (length >= kPath || !std::string_view(slash + 1).starts_with(libraries[i].name)) continue;
+    std::memcpy(loaded[i], info->dlpi_name, length + 1);
   }
   return 0;
+}
+
+void look_at(Library& library, const char* path_loaded) {
+  struct stat loaded{};
+  if (library.said || stat(path_loaded, &loaded) != 0) return;
+  const bool ours = any_folder(library, [&](const char* path, std::string_view) {
+    struct stat own{};
+    return stat(path, &own) == 0 && own.st_dev == loaded.st_dev && own.st_ino == loaded.st_ino;
+  });
+  if (!ours) say(library, path_loaded);
 }
 
 [[gnu::constructor]] [[gnu::destructor]] void look_for_mixed_libraries() {
   if (std::getenv("UROCE_LIBRARIES") == nullptr) return;
   const int kept = errno;
-  dl_iterate_phdr(look_at, nullptr);
+  Loaded loaded{};
+  dl_iterate_phdr(note_library, &loaded);
+  for (std::size_t i = 0; i < std::size(libraries); ++i) {
+    if (loaded[i][0] != '\0') look_at(libraries[i], loaded[i]);
+  }
   errno = kept;
 }
 
