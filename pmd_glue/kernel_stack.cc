@@ -165,7 +165,7 @@ std::vector<Gid> KernelStack::set_addresses(std::span<const Gid> gids) {
   });
   for (const Gid& gid : ours) {
     if (sockets_.contains(gid)) continue;
-    if (!port_.carries_roce_alone()) silence(gid);  // else its own socket is there
+    silence(gid);
     if (!shared_) look_for_clash(gid);
   }
   return ours;
@@ -178,7 +178,7 @@ void KernelStack::follow_interface() {
   if (const unsigned index = port_.interface_index(); index != 0) interface_ = index;
   claims_->set_index(interface_);
   for (const auto& [gid, fd] : sockets_) {
-    if (!net::is_link_local(gid) || port_.carries_roce_alone()) continue;
+    if (!net::is_link_local(gid)) continue;
     if (fd >= 0) close(fd);
     silence(gid);
   }
@@ -187,6 +187,8 @@ void KernelStack::follow_interface() {
 void KernelStack::silence(const Gid& gid) {
   const bool ipv4 = gid.is_ipv4();
   int& fd = sockets_[gid];
+  fd = -1;
+  if (port_.carries_roce_alone()) return;  // its own socket is there
   fd = socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return;  // this kernel lacks the address family, so it answers nothing
   sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);

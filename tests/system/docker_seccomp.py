@@ -17,7 +17,7 @@ LOAD, JUMP_IF_EQUAL, JUMP_IF_SET, RETURN = 0x20, 0x15, 0x45, 0x06
 ALLOW, ERRNO = 0x7FFF0000, 0x00050000
 NAMESPACES = 0x7E020000  # CLONE_NEW* of clone()
 CLONE, CLONE3, SOCKET, AF_VSOCK = 56, 435, 41, 40
-# By number on x86-64.
+# The calls, with their numbers on x86-64.
 REFUSED = {
     "acct": 163, "add_key": 248, "bpf": 321, "clock_settime": 227, "delete_module": 176, "fanotify_init": 300, "finit_module": 313,
     "fsconfig": 431, "fsmount": 432, "fsopen": 430, "fspick": 433, "get_mempolicy": 239, "init_module": 175, "io_uring_enter": 426,

@@ -220,13 +220,12 @@ class Messages(Case):
 
     def test_malformed(self):
         rng = random.Random(1)
-        for op in range(0, 24):
+        for op in range(1, 24):
             for length in (3, 17, 4000):
                 with Speaker(self.socket, device=b"uroce0" if op != OPEN else None) as one:
                     # A byte more than any of that kind, or a list that says that it is longer than it is.
                     one.send(op, rng.randbytes(length) + b"\xff" * 8)
                     self.assert_disconnected(one)
-        self.assertRegex(self.daemon.output, "is disconnected: unknown operation")
         self.assertRegex(self.daemon.output, "is disconnected: the message for operation .* do not decode")
 
     def test_truncated(self):
