@@ -1,6 +1,7 @@
 // The MTU of an ethdev port. Drivers report it badly in DPDK 22.11: net_memif and net_af_packet claim 1518 bytes and
 // mean something else, net_ring has no limit.
 #include <fmt/format.h>
+#include <rte_errno.h>
 #include <rte_ethdev.h>
 
 #include <algorithm>
@@ -53,7 +54,9 @@ Result<void> EthdevPort::choose_mtu(const PortOptions& options) {
   if (driver_ == "net_af_xdp") return choose_xdp_mtu(asked);
   const uint32_t wanted = asked != 0 ? asked : kFullMtu;
   rte_eth_dev_info info{};
-  rte_eth_dev_info_get(id_, &info);
+  if (const int error = rte_eth_dev_info_get(id_, &info); error != 0) {
+    return fail_port(error, fmt::format("does not say what it can: {}", rte_strerror(-error)));
+  }
   Limit limit;
   if (driver_ == "net_memif") {
     limit = memif_limit(devargs_, wanted);

@@ -135,7 +135,7 @@ Result<void> EthdevPort::configure() {
   if (error != 0 && driver_ == "net_af_xdp") return fail_port(error, xdp_failure());
   if (error != 0) {
     rte_eth_dev_info info{};
-    rte_eth_dev_info_get(id_, &info);
+    if (rte_eth_dev_info_get(id_, &info) != 0) info = {};
     return fail_port(
         error, fmt::format("refuses an MTU of {}, {} queue(s) of {} receive and {} send descriptors, and "
                            "buffers of {} bytes: {}; it says that it can have an MTU of {} to {}, {} queues "
@@ -150,7 +150,8 @@ Result<void> EthdevPort::configure() {
 
 int EthdevPort::apply() {
   rte_eth_dev_info info{};
-  rte_eth_dev_info_get(id_, &info);
+  int error = rte_eth_dev_info_get(id_, &info);
+  if (error != 0) return error;
   rte_eth_conf conf{};
   if (set_mtu_) conf.rxmode.mtu = mtu_;
   if (rss_) {
@@ -166,7 +167,7 @@ int EthdevPort::apply() {
     conf.txmode.offloads |= info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
   }
   conf.intr_conf.rxq = rx_interrupts_ ? 1 : 0;
-  int error = rte_eth_dev_configure(id_, queues_, queues_, &conf);
+  error = rte_eth_dev_configure(id_, queues_, queues_, &conf);
   for (uint16_t q = 0; q < queues_ && error == 0; ++q) {
     error = rte_eth_rx_queue_setup(id_, q, rx_descriptors_, static_cast<unsigned>(socket_), nullptr, pool_);
     if (error == 0) {

@@ -1,8 +1,11 @@
 #include "pmd_glue/telemetry.h"
 
 #include <rte_telemetry.h>
+#include <rte_version.h>
 
+#include <cstdint>
 #include <mutex>
+#include <string>
 
 namespace uroce::glue {
 
@@ -13,6 +16,14 @@ std::mutex g_mutex;
 Telemetry::Read g_read;
 bool g_registered = false;
 
+void add_counter(rte_tel_data* dict, const std::string& name, std::uint64_t value) {
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
+  rte_tel_data_add_dict_uint(dict, name.c_str(), value);
+#else
+  rte_tel_data_add_dict_u64(dict, name.c_str(), value);
+#endif
+}
+
 int answer(const char*, const char* device, rte_tel_data* out) {
   const std::lock_guard lock(g_mutex);
   if (!g_read) return -1;
@@ -22,7 +33,7 @@ int answer(const char*, const char* device, rte_tel_data* out) {
     rte_tel_data* dict = rte_tel_data_alloc();
     if (dict == nullptr) return -1;
     rte_tel_data_start_dict(dict);
-    for (const auto& [counter, value] : counters) rte_tel_data_add_dict_u64(dict, counter.c_str(), value);
+    for (const auto& [counter, value] : counters) add_counter(dict, counter, value);
     rte_tel_data_add_dict_container(out, name.c_str(), dict, 0);
   }
   return 0;

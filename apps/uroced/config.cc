@@ -162,7 +162,7 @@ std::expected<toml::table, std::string> parse_override(const Override& one) {
   auto as_it_is = parse_text(fmt::format("{} = {}", one.key, one.value));
   if (as_it_is) return as_it_is;
   // Most likely a string without quotes. Any other fault shows again.
-  auto quoted = parse_text(fmt::format("{} = {}", one.key, settings::quoted(one.value)));
+  auto quoted = parse_text(fmt::format("{} = {}", one.key, settings::in_quotes(one.value)));
   if (quoted) return quoted;
   return std::unexpected(fmt::format("{}: cannot read {} = {}: {}", one.source, one.key, one.value, quoted.error()));
 }

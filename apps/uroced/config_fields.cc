@@ -107,14 +107,14 @@ std::vector<Field<Config>> make_daemon_fields() {
                              .values = "absolute path, at most 107 bytes",
                              .text = "Path of the control socket. The daemon creates its folder. Programs look at the "
                                      "default path or, when it is set, at the path in UROCE_SOCKET."},
-                            read_socket, [](const Config& c) { return settings::quoted(c.server.socket); }),
+                            read_socket, [](const Config& c) { return settings::in_quotes(c.server.socket); }),
       field_read_by<Config>({.table = "daemon",
                              .key = "group",
                              .values = "name of a group",
                              .by_default = "the daemon's own",
                              .example = "\"users\"",
                              .text = "Group of the socket."},
-                            read_group, [](const Config& c) { return settings::quoted(c.group); }),
+                            read_group, [](const Config& c) { return settings::in_quotes(c.group); }),
       field_read_by<Config>({.table = "daemon",
                              .key = "mode",
                              .values = "octal, \"0000\" to \"0777\"",
@@ -153,7 +153,7 @@ std::vector<Field<Config>> make_privilege_fields() {
            .text = "User that root becomes once the ports are open. It then has no capability. With \"\" root stays "
                    "root, and also if this machine has no such user. Started by another user, the daemon stays that "
                    "user, and gives up its capabilities."},
-          read_daemon_user, [](const Config& c) { return settings::quoted(c.privilege.user); }),
+          read_daemon_user, [](const Config& c) { return settings::in_quotes(c.privilege.user); }),
       field<kPrivilege, &PrivilegeSettings::seccomp>(
           {.table = "privilege",
            .key = "seccomp",
@@ -168,7 +168,7 @@ std::vector<Field<Config>> make_metrics_fields() {
                                  .values = "an address with a port, like \"127.0.0.1:9464\" or \"[::1]:9464\", or \"\"",
                                  .text = "Where the page is served. With \"\" it is not."},
                                 read_metrics_listen,
-                                [](const Config& c) { return settings::quoted(c.metrics_listen); })};
+                                [](const Config& c) { return settings::in_quotes(c.metrics_listen); })};
 }
 
 /// The settings of the table that are in [name].
@@ -195,7 +195,7 @@ std::vector<Field<Config>> make_engine_fields() {
                      .text = "Lcores, like \"0,1\", or \"(0,1)@2\" for two on CPU 2. With a single lcore the engines "
                              "run on the main thread. Lcores among the EAL arguments override this key. Without both, "
                              "EAL takes every CPU that the process may use."},
-                    read_lcores, [](const Config& c) { return settings::quoted(c.lcores); }));
+                    read_lcores, [](const Config& c) { return settings::in_quotes(c.lcores); }));
   return fields;
 }
 

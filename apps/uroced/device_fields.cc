@@ -88,7 +88,7 @@ std::vector<Field<DeviceSettings>> make_fields() {
            .text =
                "An interface that the kernel keeps, as the device's port. No EAL argument names it. Such ports come "
                "after EAL's."},
-          read_interface, [](const DeviceSettings& d) { return settings::quoted(d.interface); }),
+          read_interface, [](const DeviceSettings& d) { return settings::in_quotes(d.interface); }),
       field_read_by<DeviceSettings>(
           {.table = "device",
            .key = "addresses",
@@ -99,7 +99,7 @@ std::vector<Field<DeviceSettings>> make_fields() {
            .text = "Addresses, IPv4 and IPv6. Such a port also has its IPv6 link-local address. \"kernel\" takes the "
                    "addresses, neighbours and routes that the kernel has for the port's network interface, as they "
                    "change. A running daemon does not change from or to \"kernel\"."},
-          read_addresses, [](const DeviceSettings& d) { return settings::quoted(d.addresses); }),
+          read_addresses, [](const DeviceSettings& d) { return settings::in_quotes(d.addresses); }),
   };
   fields.back().copy = [](const DeviceSettings& from, DeviceSettings& to) { to.addresses = from.addresses; };
   for (const settings::Row& row : settings::rows()) {

@@ -171,7 +171,7 @@ std::span<const Field<service::UserSettings>> user_fields() {
                                      .by_default = "none; each table has one",
                                      .example = "\"root\"",
                                      .text = "The user."},
-                                    read_user, [](const UserSettings& u) { return settings::quoted(u.name); }),
+                                    read_user, [](const UserSettings& u) { return settings::in_quotes(u.name); }),
         field<&UserSettings::weight>({.table = "user",
                                       .key = "weight",
                                       .least = 1,

@@ -54,8 +54,13 @@ void store(Member& member, const Value& value) {
 }
 template <class Member>
 void store(std::optional<Member>& member, const Value& value) {
-  member.reset();
-  if (!std::holds_alternative<std::monostate>(value)) store(member.emplace(), value);
+  if (std::holds_alternative<std::monostate>(value)) {
+    member.reset();
+    return;
+  }
+  Member stored{};
+  store(stored, value);
+  member = std::move(stored);
 }
 
 template <auto First, auto... Rest>

@@ -24,7 +24,7 @@ std::string alternatives(const std::vector<std::string_view>& words) {
   std::string out;
   for (const std::string_view& word : words) {
     if (&word != &words.front()) out += &word == &words.back() ? " or " : ", ";
-    out += quoted(word);
+    out += in_quotes(word);
   }
   return out;
 }
@@ -89,7 +89,7 @@ Result<void> check(const Setting& setting, const Value& value) {
 }
 
 std::string text_of(const Value& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) return quoted(*text);
+  if (const auto* text = std::get_if<std::string>(&value)) return in_quotes(*text);
   if (const auto* truth = std::get_if<bool>(&value)) return *truth ? "true" : "false";
   if (const auto* real = std::get_if<double>(&value)) return fmt::to_string(*real);
   if (const auto* whole = std::get_if<int64_t>(&value)) return fmt::to_string(*whole);
@@ -106,7 +106,7 @@ std::string_view help(const Setting& setting) {
   return text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';

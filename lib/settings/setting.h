@@ -55,6 +55,6 @@ std::string plain_text_of(const Value& value);
 std::string_view help(const Setting& setting);
 
 /// The text in quotes, with quotes, backslashes and control characters escaped as in TOML.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 }  // namespace uroce::settings

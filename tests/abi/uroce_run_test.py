@@ -50,7 +50,8 @@ class UroceRun(unittest.TestCase):
                 (self.folder / place).symlink_to(pathlib.Path(source).resolve())
         self.temporary = self.folder / "tmp"
         self.temporary.mkdir()
-        self.environment = {k: v for k, v in os.environ.items() if not k.startswith(("UROCE", "PYTHON"))}
+        # Later Meson names the folders of our libraries there, and every program would find them.
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith(("UROCE", "PYTHON", "LD_LIBRARY_PATH"))}
         self.environment["TMPDIR"] = str(self.temporary)
         self.socket = str(self.folder / "s.sock")
 

@@ -1,8 +1,11 @@
 #include "pmd_glue/ethdev_port.h"
 
 #include <gtest/gtest.h>
+#include <rte_ethdev.h>
 #include <unistd.h>
 
+#include "pmd_glue/card.h"
+#include "pmd_glue/frame_size.h"
 #include "ports.h"
 
 namespace uroce::glue {
@@ -106,19 +109,24 @@ TEST(Port, NamesTheRingThatAnMtuNeeds) {
   EXPECT_TRUE((*plain)->link_up());
 }
 
+/// The tap driver of DPDK 22.11 takes an MTU of 1500 at most. Later ones take a full path MTU and more.
 TEST(Port, FallsBackToTheTapDriversMtu) {
   if (geteuid() != 0 || access("/dev/net/tun", R_OK | W_OK) != 0) GTEST_SKIP() << "no tap devices here";
+  rte_eth_dev_info info{};
   {
     Vdev vdev("net_tap_a", "iface=ura" + std::to_string(getpid()));
+    ASSERT_EQ(rte_eth_dev_info_get(vdev.port(), &info), 0);
     const auto port = EthdevPort::open(vdev.port(), small_port(9000));
-    ASSERT_FALSE(port);
-    EXPECT_NE(port.error().text.find("net_tap_a"), std::string::npos);
-    EXPECT_NE(port.error().text.find("9000"), std::string::npos);
+    ASSERT_EQ(port.has_value(), largest_mtu(info) >= 9000);
+    if (!port) {
+      EXPECT_NE(port.error().text.find("net_tap_a"), std::string::npos);
+      EXPECT_NE(port.error().text.find("9000"), std::string::npos);
+    }
   }
   Vdev vdev("net_tap_b", "iface=urb" + std::to_string(getpid()));
   const auto port = EthdevPort::open(vdev.port(), small_port());
   ASSERT_TRUE(port) << port.error().text;
-  EXPECT_EQ((*port)->path_mtu(), Mtu::mtu1024);
+  EXPECT_EQ((*port)->path_mtu(), largest_mtu(info) < kFullMtu ? Mtu::mtu1024 : Mtu::mtu4096);
   EXPECT_TRUE((*port)->start());
 }
 
