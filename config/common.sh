@@ -95,10 +95,25 @@ packages_for() {
   esac
 }
 
+is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null || true)" = installed ]; }
+
+# available A|B: the first of these names that is installed or that the lists of packages have; none of them: the first.
+available() {
+  local name names
+  IFS='|' read -r -a names <<<"$1"
+  for name in "${names[@]}"; do if is_installed "$name"; then echo "$name" && return; fi; done
+  for name in "${names[@]}"; do
+    if [ "$name" = none ] || [[ $(LC_ALL=C apt-cache policy "$name") == *"Candidate: "[!\(]* ]]; then echo "$name" && return; fi
+  done
+  echo "${names[0]}"
+}
+
 missing_packages() {
-  local name
-  for name in $(packages_for "$1"); do
-    [ "$(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null || true)" = installed ] || printf '%s\n' "$name"
+  local line name
+  for line in $(packages_for "$1"); do
+    name=$line
+    [[ $line != *'|'* ]] || name=$(available "$line")
+    [ "$name" = none ] || is_installed "$name" || printf '%s\n' "$name"
   done
 }
 
@@ -113,13 +128,16 @@ install_packages() {
     die "these Debian packages are missing: ${missing}— install them as root with: apt-get install $missing"
   fi
   command -v apt-get >/dev/null || die "apt-get is missing; these Debian packages are needed: $missing"
-  say "installing $missing"
   export DEBIAN_FRONTEND=noninteractive
+  say "installing $missing"
   # Stale lists name files that the mirror no longer has. After a failure, update the lists and try once more.
   # shellcheck disable=SC2086
-  apt_install $missing 2>/dev/null ||
-    { say "updating the lists of packages" && apt-get update -qq && apt_install $missing; } ||
-    die "apt-get could not install: $missing— see its message above."
+  apt_install $missing 2>/dev/null || {
+    say "updating the lists of packages"
+    apt-get update -qq || die "apt-get could not update the lists of packages; see its message above."
+    missing=$(missing_packages "$1" | tr '\n' ' ')
+    apt_install $missing || die "apt-get could not install: $missing— see its message above."
+  }
 }
 
 # apt_install PACKAGE...: with progress.

@@ -1,4 +1,5 @@
-"""A bare Debian 12 in a folder: its smallest set of packages, into which a test installs ours. And our packages, made once."""
+"""A bare Debian in a folder: the smallest set of packages of this machine's release, into which a test installs ours. And our
+packages, made once."""
 
 import contextlib
 import fcntl
@@ -6,6 +7,7 @@ import hashlib
 import json
 import os
 import pathlib
+import platform
 import shutil
 import subprocess
 import unittest
@@ -72,6 +74,13 @@ def packaged_state():
     return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
+def release():
+    """The code name that this machine's packages fit. Debian's testing calls itself "forky/sid", as unstable does."""
+    if pathlib.Path("/etc/debian_version").read_text().endswith("/sid\n"):
+        return "sid"
+    return platform.freedesktop_os_release()["VERSION_CODENAME"]
+
+
 def may_install():
     """None, or why this machine cannot make a bare Debian."""
     if os.geteuid() != 0:
@@ -100,7 +109,7 @@ class BareDebian:
                 try:
                     # The lists of packages stay, for apt-get install.
                     run("mmdebstrap", "--quiet", "--variant=minbase", "--skip=cleanup/apt/lists", "--dpkgopt=force-unsafe-io",
-                        "bookworm", made)
+                        release(), made)
                 except AssertionError as e:
                     raise unittest.SkipTest(f"this machine gets no bare Debian from the archive: {e}") from None
                 made.rename(tar)
