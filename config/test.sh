@@ -1,10 +1,12 @@
 #!/bin/bash
-# Usage: config/test.sh [--sanitize[=core]] [--long] [--build], or config/test.sh --quick FOLDER.
+# Usage: config/test.sh [--sanitize[=core]] [--long] [--build] [--no-guests | --no-system], or config/test.sh --quick FOLDER.
 # Builds everything and runs every test.
 #   --sanitize   instead runs the unit, script and simulation tests under AddressSanitizer and UndefinedBehaviorSanitizer;
 #                =core: only those of the protocol and the daemon's side, in half the time
 #   --quick      instead runs the unit and script tests of lib/FOLDER; builds only what they need, and installs no package
 #   --build      only builds
+#   --no-guests  leaves out the tests that boot a guest in QEMU
+#   --no-system  leaves out all tests of whole programs; needs neither root nor packages that only those need
 #   --long       also makes 100,000 connections in a row, 2,000,000 registrations, 200 iSER logins and 100 runs of qperf -cm1
 #                (5 minutes), and runs clang-tidy on every file (20 minutes) and libFuzzer (20 s for each target, after a
 #                build with clang)
@@ -12,26 +14,29 @@
 # shellcheck source=config/common.sh
 . "$(dirname "$0")/common.sh"
 
-sanitize=no long=no quick= run=yes
+sanitize=no long=no quick= run=yes kind=test
+leave_out=()
 while [ $# -gt 0 ]; do
   case $1 in
     --sanitize) sanitize=yes ;;
     --sanitize=core) sanitize=core ;;
     --long) long=yes ;;
     --build) run=no ;;
+    --no-guests) leave_out=(--no-suite guests) ;;
+    --no-system) leave_out=(--no-suite system) kind=build ;;
     --quick)
       quick=${2:-}
       [ -d "lib/${quick:-none}" ] || die "--quick takes a folder of lib/, such as transport, not '$quick'."
       shift
       ;;
-    -h | --help) sed -n '2,11s/^# //p' "$0"; exit 0 ;;
-    *) die "unknown option '$1'; test.sh has --sanitize, --sanitize=core, --quick FOLDER, --build and --long." ;;
+    -h | --help) sed -n '2,13s/^# //p' "$0"; exit 0 ;;
+    *) die "unknown option '$1'; test.sh --help shows those that it has." ;;
   esac
   shift
 done
 
 begin=$SECONDS
-[ -n "$quick" ] || install_packages test
+[ -n "$quick" ] || install_packages $kind
 steps=()
 
 # step NAME COMMAND...: runs one check that is not a meson test, and records its result.
@@ -94,10 +99,10 @@ else
   configure build
   compile build
   [ $run = yes ] || exit 0
-  config/hugepages.sh || true
-  tests/interop/kernel.py build/interop-kernel || true
-  run_tests build
-  step clang-format config/lint.sh format
+  [ $kind = build ] || config/hugepages.sh || true
+  [ -n "${leave_out[*]}" ] || tests/interop/kernel.py build/interop-kernel || true
+  run_tests build "${leave_out[@]}"
+  [ $kind = build ] || step clang-format config/lint.sh format
   if [ $long = yes ]; then
     step "100,000 connections" env UROCE_BUILD=build UROCE_CONNECTIONS=100000 tests/system/test_connections.py one_after
     step "2,000,000 registrations" env UROCE_BUILD=build UROCE_CYCLES=1000000 tests/system/test_ordinary_memory.py cycles
