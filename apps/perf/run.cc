@@ -1,6 +1,7 @@
 #include "perf/run.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 
 #include <algorithm>

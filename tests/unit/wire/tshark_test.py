@@ -35,6 +35,7 @@ FIELDS = {
     "icrc": "infiniband.invariant.crc",
 }
 # Shown as bytes, so in hexadecimal without a prefix.
+TRUTHS = {"False": 0, "True": 1}  # Wireshark 4.2 and later; others have 0 and 1
 BYTES = ("imm", "ieth")
 EXTRA = ["frame.number", "udp.length", "ip.checksum.status", "ip.version", "ipv6.version", "_ws.malformed"]
 # FLUSH, ATOMIC_WRITE, CNP, HELLO, SACK and all of XRC: tshark 4.0 shows no more of them.
@@ -61,7 +62,7 @@ def read_with_tshark(capture):
         for key, column in FIELDS.items():
             text = values[column]
             if text != "":
-                numbers[key] = int(text, 16) if key in BYTES else int(text, 0)
+                numbers[key] = int(text, 16) if key in BYTES else TRUTHS[text] if text in TRUTHS else int(text, 0)
         yield numbers, {column: values[column] for column in EXTRA}
 
 
