@@ -58,6 +58,7 @@ make_root() {
 inside() {
   # shellcheck disable=SC2016
   unshare --mount --pid --fork --kill-child --propagation private bash -ec '
+    mount --bind "$0" "$0"
     mount -t proc proc "$0/proc"
     mount --rbind /sys "$0/sys"
     mount --rbind /dev "$0/dev"
