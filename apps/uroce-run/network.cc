@@ -71,10 +71,12 @@ void write_map(const char* file, unsigned id) {
 }
 
 /// /sys goes on showing the interfaces of the namespace that it was mounted in. A mount of our own shows ours. Without
-/// the right to mount, as in some containers, programs do without /sys/class/net.
+/// the right to mount, as in some containers, programs do without /sys/class/net. In a chroot "/" may be no mount.
 void show_own_interfaces_in_sys() {
   if (unshare(CLONE_NEWNS) != 0) return;
-  if (mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return;
+  constexpr unsigned long kOfOurOwn = MS_REC | MS_SLAVE;
+  if (mount("none", "/", nullptr, kOfOurOwn, nullptr) != 0 && mount("none", "/sys", nullptr, kOfOurOwn, nullptr) != 0)
+    return;
   static_cast<void>(mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr));
 }
 
