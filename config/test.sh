@@ -8,8 +8,8 @@
 #   --no-guests  leaves out the tests that boot a guest in QEMU
 #   --no-system  leaves out all tests of whole programs; needs neither root nor packages that only those need
 #   --long       also makes 100,000 connections in a row, 2,000,000 registrations, 200 iSER logins and 100 runs of qperf -cm1
-#                (5 minutes), and runs clang-tidy on every file (20 minutes) and libFuzzer (20 s for each target, after a
-#                build with clang)
+#                (5 minutes), runs programs of Debian 11, 12 and unstable, and runs clang-tidy on every file (20 minutes) and
+#                libFuzzer (20 s for each target, after a build with clang)
 # The last line is `N passed, N failed, N skipped` and counts test cases. The exit code is not 0 when one failed.
 # shellcheck source=config/common.sh
 . "$(dirname "$0")/common.sh"
@@ -108,6 +108,8 @@ else
     step "2,000,000 registrations" env UROCE_BUILD=build UROCE_CYCLES=1000000 tests/system/test_ordinary_memory.py cycles
     step "200 iSER logins, 100 runs of qperf" env UROCE_BUILD=build UROCE_LOGINS=200 UROCE_QPERF_RUNS=100 \
       tests/system/test_frameworks.py test_iser test_qperf
+    step "programs of Debian 11, 12 and unstable" env UROCE_BUILD=build UROCE_DISTRIBUTIONS="bullseye bookworm sid" \
+      tests/system/test_distributions.py
     step clang-tidy env UROCE_TIDY_SECONDS="${UROCE_TIDY_SECONDS:-2400}" config/lint.sh tidy
     for target in $(config/fuzz.sh --list); do
       step "fuzz $target" env UROCE_FUZZ_SEED=1 config/fuzz.sh "$target" "${UROCE_FUZZ_SECONDS:-20}" -verbosity=0

@@ -40,10 +40,10 @@ def missing():
     return None
 
 
-def unpack(folder):
+def unpack(folder, shipped=SHIPPED):
     """The tests in a new folder, which is returned; Debian compresses some of the files."""
     folder.mkdir()
-    for path in SHIPPED.iterdir():
+    for path in shipped.iterdir():
         if path.suffix == ".gz":
             (folder / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
         elif path.is_file():

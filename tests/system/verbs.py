@@ -1,5 +1,6 @@
 """A daemon with two devices joined back to back, and Debian's verbs programs on it."""
 
+import os
 import pathlib
 import shutil
 import sys
@@ -44,10 +45,36 @@ class Case(harness.Case):
         if shutil.which(program) is None:
             self.skipTest(f"{program} is not installed; config/packages.txt names its package")
 
+    @staticmethod
+    def words(*command):
+        """Those that start a program under uroce-run."""
+        return [RUN, *command]
+
     def under(self, *command):
         """A program under uroce-run, started."""
         self.need(str(command[0]))
-        return self.start([RUN, *command], env=self.env)
+        return self.start(self.words(*command), env=self.env)
+
+    def shell(self, script, seconds, *options, env=None):
+        """One uroce-run with all the processes of `script`; its output. Those that are left then are killed."""
+        program = self.start(self.words(*options, "bash", "-c", script), env={**self.env, **(env or {})})
+        try:
+            return self.finish(program, seconds)
+        finally:
+            self.kill_group(program)
+
+    @staticmethod
+    def kill_group(program):
+        """Servers that outlive the script."""
+        try:
+            os.killpg(program.process.pid, 9)
+        except ProcessLookupError:
+            pass
+
+    def needs_netns(self):
+        """`uroce-run --netns` makes interfaces."""
+        if not pathlib.Path("/dev/net/tun").exists() or not harness.may_make_namespaces():
+            self.skipTest("may not make network namespaces and interfaces (needs root and /dev/net/tun)")
 
     def counter(self, name):
         """The sum of both devices."""
