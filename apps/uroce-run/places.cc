@@ -15,7 +15,11 @@ namespace {
 constexpr const char* kVerbs = "libibverbs.so.1";
 constexpr const char* kRedirector = "liburoce-sysfs.so";
 
-bool runnable(const fs::path& path) { return fs::is_regular_file(path) && access(path.c_str(), X_OK) == 0; }
+/// PATH may name folders that this user may not search.
+bool runnable(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored) && access(path.c_str(), X_OK) == 0;
+}
 
 fs::path find_daemon(const fs::path& here) {
   for (const fs::path& path : {here / "../uroced/uroced", here / "uroced"}) {

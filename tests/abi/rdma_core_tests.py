@@ -23,6 +23,7 @@ import tempfile
 SHIPPED = pathlib.Path("/usr/share/doc/rdma-core/tests")
 PYTHON = "/usr/bin/python3"  # the one that python3-pyverbs is built for
 SKIPPED = 77
+OF_ROOT = 4  # raw packets
 # A warning would stand between a test's name and its result.
 COMMAND = (PYTHON, "-W", "ignore", "run_tests.py", "-v")
 # "test_x (tests.test_cq.CQTest.test_x)", maybe a line of description, then "... ok" or "... skipped 'why'". A test that prints
@@ -101,7 +102,8 @@ def main():
     if not good:
         print(run.stdout[-2000:], run.stderr[-20000:], sep="\n")
     print(f"{passed} passed, {failed} failed, {sum(reasons.values())} skipped; exit code {run.returncode}")
-    return 0 if good and passed >= options.at_least else 1
+    needed = options.at_least - (0 if os.geteuid() == 0 else OF_ROOT)
+    return 0 if good and passed >= needed else 1
 
 
 if __name__ == "__main__":

@@ -65,6 +65,13 @@ class UroceRun(unittest.TestCase):
         self.assertEqual(list(self.temporary.iterdir()), [], "something was left behind")
         return result
 
+    def test_a_path_that_cannot_be_searched(self):
+        """As folders of other users; root can search those, and no loop of links."""
+        loop = self.folder / "loop"
+        loop.symlink_to(loop)
+        result = self.run_it("/bin/true", PATH=f"{loop}:{os.environ['PATH']}")
+        self.assertEqual(result.returncode, 0, result.stderr)
+
     def test_exit_codes(self):
         self.assertEqual(self.run_it("true").returncode, 0)
         self.assertEqual(self.run_it("sh", "-c", "exit 42").returncode, 42)
