@@ -108,6 +108,7 @@ else
     step "2,000,000 registrations" env UROCE_BUILD=build UROCE_CYCLES=1000000 tests/system/test_ordinary_memory.py cycles
     step "200 iSER logins, 100 runs of qperf" env UROCE_BUILD=build UROCE_LOGINS=200 UROCE_QPERF_RUNS=100 \
       tests/system/test_frameworks.py test_iser test_qperf
+    step "a release with a later protocol" env UROCE_BUILD=build UROCE_NEXT_RELEASE=1 tests/system/test_versions.py Builds
     step "programs of Debian 11, 12 and unstable" env UROCE_BUILD=build UROCE_DISTRIBUTIONS="bullseye bookworm sid" \
       tests/system/test_distributions.py
     step clang-tidy env UROCE_TIDY_SECONDS="${UROCE_TIDY_SECONDS:-2400}" config/lint.sh tidy
