@@ -123,7 +123,8 @@ ThreadStop::ThreadStop(uintptr_t stack, std::initializer_list<pid_t> except) : h
   wait_for(helper_->stopped);
 }
 
-// A thread that has ended meanwhile counts as held. So does one that the helper waited for in vain as not.
+// The helper holds threads that have ended since, too. A thread that did not stop in time is not among those that it
+// holds.
 bool ThreadStop::complete() const {
   return helper_->pid > 0 && helper_->stopped.load(std::memory_order_acquire) != 0 && helper_->others <= helper_->held;
 }
