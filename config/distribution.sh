@@ -68,7 +68,7 @@ inside() {
 
 # The sources as they are, with those of their changes that are not committed yet. The builds of the root stay.
 copy_tree() {
-  local tree=$there/root/uroce
+  local tree=$there/srv/uroce
   mkdir -p "$tree"
   find "$tree" -mindepth 1 -maxdepth 1 ! -name 'build*' -exec rm -rf {} +
   tar -c --exclude='./build*' --exclude='./.cache' --exclude=__pycache__ . | tar -x -C "$tree"
@@ -77,7 +77,7 @@ copy_tree() {
 
 if [ $fresh = yes ] || [ ! -d "$there" ]; then make_root; fi
 copy_tree
-folder=/root/uroce
+folder=/srv/uroce
 say "in $there: Debian $(cat "$there/etc/debian_version")"
 if [ -n "${UROCE_MESON_OPTIONS:-}" ]; then
   # shellcheck disable=SC2016,SC2086
