@@ -58,10 +58,7 @@ void watch_slow_calls(void (*told)(const SlowCall&)) { slow_call_watch = told; }
 
 Result<std::unique_ptr<DaemonLink>> DaemonLink::open(const DaemonOptions& options) {
   const std::string path = socket_path(options);
-  auto link = greet(path, message::kProtocol);
-  // Daemons of version 22 know no ranges: such a one cannot read the hello of a later version.
-  if (!link && link.error().code == EPROTO) link = greet(path, message::kOldestProtocol);
-  return link;
+  return greet(path, message::kProtocol);
 }
 
 Result<std::unique_ptr<DaemonLink>> DaemonLink::greet(const std::string& path, uint32_t protocol) {
@@ -74,6 +71,9 @@ Result<std::unique_ptr<DaemonLink>> DaemonLink::greet(const std::string& path, u
                                                               .queue_abi = queues::kAbiVersion,
                                                               .version = kVersion,
                                                               .oldest_queue_abi = queues::kOldestAbiVersion});
+  // Daemons of version 22 know no ranges: such a one answers that it cannot read the hello of a later version.
+  const bool of_before = !reply && reply.error().code == EPROTO && !link->broken_;
+  if (of_before && protocol > message::kOldestProtocol) return greet(path, message::kOldestProtocol);
   if (!reply) return std::unexpected(reply.error());
   const message::Hello& daemon = reply->daemon;
   if (daemon.protocol < message::kOldestProtocol || daemon.protocol > protocol ||

@@ -3,6 +3,7 @@
 
 import fcntl
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -54,6 +55,13 @@ class Case(harness.Case):
         while not true():
             self.assertLess(time.monotonic(), limit, f"{what} within {seconds} s")
             time.sleep(0.01)
+
+    @staticmethod
+    def is_dead(process):
+        try:
+            return pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0] == "Z"
+        except (FileNotFoundError, ProcessLookupError):
+            return True
 
     def until_gone(self):
         """The daemon has ended in order, and left nothing."""
@@ -127,7 +135,9 @@ class Together(Case):
     def test_after_a_daemon_that_was_killed(self):
         first = self.waiting("go")
         first.wait_for("\nup", 60)
-        os.kill(self.holder()[0], signal.SIGKILL)
+        daemon = self.holder()[0]
+        os.kill(daemon, signal.SIGKILL)
+        self.until(lambda: self.is_dead(daemon), "it dies")  # until then it may still greet a program
         self.assertTrue(self.socket.exists())
         programs = [self.waiting("go") for _ in range(4)]
         for program in programs:
