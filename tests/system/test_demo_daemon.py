@@ -58,8 +58,10 @@ class Case(harness.Case):
 
     @staticmethod
     def is_dead(process):
+        """Its sockets close with its last thread. The first thread is a zombie before."""
+        folder = pathlib.Path(f"/proc/{process}")
         try:
-            return pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0] == "Z"
+            return (folder / "stat").read_text().rpartition(") ")[2][0] == "Z" and len(list((folder / "task").iterdir())) == 1
         except (FileNotFoundError, ProcessLookupError):
             return True
 
