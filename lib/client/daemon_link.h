@@ -56,8 +56,6 @@ class DaemonLink : public Liveness {
 
   const std::vector<DeviceInfo>& devices() const { return devices_; }
   const std::string& daemon_version() const { return daemon_version_; }
-  /// The version of the protocol that both sides speak.
-  uint32_t protocol() const { return protocol_; }
   /// Connection::peer_process() of the daemon.
   int daemon_process() const { return connection_.peer_process(); }
 

@@ -38,10 +38,7 @@ Receiver::Receiver(rte_mempool* pool, uint16_t tag)
   expect(kFirstShape);
 }
 
-Receiver::~Receiver() {
-  rte_pktmbuf_free_bulk(stock_.data(), static_cast<unsigned>(stock_count_));
-  rte_pktmbuf_free_bulk(ready_.data() + ready_first_, static_cast<unsigned>(ready_end_ - ready_first_));
-}
+Receiver::~Receiver() { rte_pktmbuf_free_bulk(stock_.data(), static_cast<unsigned>(stock_count_)); }
 
 bool Receiver::fill_stock() {
   if (stock_count_ == stock_.size()) return true;
@@ -70,16 +67,7 @@ void Receiver::expect(Shape shape) {
 }
 
 uint16_t Receiver::receive(int fd, std::span<rte_mbuf*> out) {
-  std::size_t count = 0;
-  // Messages that bring no frame count, too: a flood of forged ones must not keep the engine here.
-  for (std::size_t messages = 0; count < out.size() && messages < out.size(); ++messages) {
-    if (ready_first_ == ready_end_ && !receive_message(fd)) break;
-    const std::size_t some = std::min(out.size() - count, ready_end_ - ready_first_);
-    std::copy_n(&ready_[ready_first_], some, &out[count]);
-    ready_first_ += some;
-    count += some;
-  }
-  return static_cast<uint16_t>(count);
+  return ready_.give(out, [this, fd] { return receive_message(fd); });
 }
 
 bool Receiver::receive_message(int fd) {
@@ -167,11 +155,10 @@ void Receiver::take_super_frame(uint32_t length) {
 }
 
 void Receiver::hand_out(std::size_t count) {
-  ready_first_ = 0;
-  ready_end_ = count;
-  std::copy_n(stock_.begin(), count, ready_.begin());
+  ready_.clear();
+  for (std::size_t i = 0; i < count; ++i) ready_.add(stock_[i]);
   if (tag_ != 0) {
-    for (std::size_t i = 0; i < count; ++i) add_tag(*ready_[i]);
+    for (rte_mbuf* const mbuf : ready_.all()) add_tag(*mbuf);
   }
   // The last ones fill the gap: buffers have no order.
   const std::size_t moved = std::min(count, stock_count_ - count);

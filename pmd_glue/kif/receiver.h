@@ -11,6 +11,7 @@
 
 #include "base/counter.h"
 #include "pmd_glue/kif/foreseen_shape.h"
+#include "pmd_glue/kif/ready_frames.h"
 #include "pmd_glue/kif/super_frame.h"
 
 struct rte_mbuf;
@@ -68,9 +69,7 @@ class Receiver {
   VnetHeader vnet_{};
   std::size_t stock_count_ = 0;
   std::array<rte_mbuf*, kMaxReceivedSegments> stock_{};
-  std::size_t ready_first_ = 0;  ///< ready_[ready_first_..ready_end_) are the caller's next
-  std::size_t ready_end_ = 0;
-  std::array<rte_mbuf*, kMaxReceivedSegments> ready_{};
+  ReadyFrames ready_;
   /// The virtio header, the first buffer with room for headers, the payload of described_ in all, and what exceeds
   /// them.
   std::array<iovec, kMaxReceivedSegments + 2> vectors_{};

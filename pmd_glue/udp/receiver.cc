@@ -93,10 +93,7 @@ void set_ipv4_fields(std::byte* ip, uint16_t id, uint16_t fragment) {
 Receiver::Receiver(rte_mempool* pool, const EthAddr& mac)
     : pool_(pool), mac_(mac), room_(rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM), whole_(kWholeBytes) {}
 
-Receiver::~Receiver() {
-  rte_pktmbuf_free_bulk(stock_.data(), static_cast<unsigned>(stock_count_));
-  rte_pktmbuf_free_bulk(ready_.data() + ready_first_, static_cast<unsigned>(ready_end_ - ready_first_));
-}
+Receiver::~Receiver() { rte_pktmbuf_free_bulk(stock_.data(), static_cast<unsigned>(stock_count_)); }
 
 bool Receiver::fill_stock() {
   const std::size_t missing = stock_.size() - stock_count_;
@@ -108,16 +105,7 @@ bool Receiver::fill_stock() {
 }
 
 uint16_t Receiver::receive(int fd, std::span<rte_mbuf*> out) {
-  std::size_t count = 0;
-  // Messages that bring no frame count, too: a flood of forged ones must not keep the engine here.
-  for (std::size_t messages = 0; count < out.size() && messages < out.size(); ++messages) {
-    if (ready_first_ == ready_end_ && !receive_message(fd)) break;
-    const std::size_t some = std::min(out.size() - count, ready_end_ - ready_first_);
-    std::copy_n(&ready_[ready_first_], some, &out[count]);
-    ready_first_ += some;
-    count += some;
-  }
-  return static_cast<uint16_t>(count);
+  return ready_.give(out, [this, fd] { return receive_message(fd); });
 }
 
 bool Receiver::receive_message(int fd) {
@@ -161,7 +149,7 @@ void Receiver::take(const DatagramHeaders& headers, std::span<const std::byte> b
     counters_.super_frames.add();
     counters_.super_segments.add(count);
   }
-  ready_first_ = ready_end_ = 0;
+  ready_.clear();
   while (!bytes.empty()) {
     const auto datagram = bytes.first(std::min(segment, bytes.size()));
     bytes = bytes.subspan(datagram.size());
@@ -171,7 +159,7 @@ void Receiver::take(const DatagramHeaders& headers, std::span<const std::byte> b
     }
     rte_mbuf* const mbuf = stock_[--stock_count_];
     build(*mbuf, headers, datagram);
-    ready_[ready_end_++] = mbuf;
+    ready_.add(mbuf);
   }
 }
 

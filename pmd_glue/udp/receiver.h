@@ -13,6 +13,7 @@
 #include <uroce/types.h>
 
 #include "base/counter.h"
+#include "pmd_glue/kif/ready_frames.h"
 #include "pmd_glue/kif/super_frame.h"
 #include "wire/icrc_change.h"
 
@@ -71,9 +72,7 @@ class Receiver {
   uint32_t lost_before_ = 0;  ///< what the kernel had counted
   std::size_t stock_count_ = 0;
   std::array<rte_mbuf*, kif::kMaxReceivedSegments> stock_{};
-  std::size_t ready_first_ = 0;  ///< ready_[ready_first_..ready_end_) are the caller's next
-  std::size_t ready_end_ = 0;
-  std::array<rte_mbuf*, kif::kMaxReceivedSegments> ready_{};
+  kif::ReadyFrames ready_;
   std::vector<std::byte> whole_;
   ReceiveCounters counters_;
 };

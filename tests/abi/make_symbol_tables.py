@@ -74,7 +74,7 @@ def main():
             if library == "libibverbs":
                 private.setdefault(private_version(clone, commit), []).append(release)
         with open(os.path.join(HERE, library + ".symbols"), "w") as out:
-            out.write(f"# What the releases of rdma-core export in {library}, by make_symbol_tables.py: symbol, version,\n")
+            out.write(f"# Symbols that the releases of rdma-core export in {library}, by make_symbol_tables.py: symbol, version,\n")
             out.write("# first release, and last release where later ones lack it.\n")
             if private:
                 out.write("# The version IBVERBS_PRIVATE has a number, N, which depends on the release as the first lines say.\n")
