@@ -5,16 +5,13 @@ The filter (seccomp(2)) refuses with EPERM what Docker's and Kubernetes' default
 on a kernel from 4.8 on. Namespaces are not to be made, and clone3() answers ENOSYS, so that libraries use clone().
 """
 
-import ctypes
 import errno
-import os
 import platform
-import struct
 import sys
 
-PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, MODE_FILTER = 38, 22, 2
-LOAD, JUMP_IF_EQUAL, JUMP_IF_SET, RETURN = 0x20, 0x15, 0x45, 0x06
-ALLOW, ERRNO = 0x7FFF0000, 0x00050000
+import seccomp
+from seccomp import ALLOW, ERRNO, JUMP_IF_EQUAL, JUMP_IF_SET, LOAD, RETURN
+
 NAMESPACES = 0x7E020000  # CLONE_NEW* of clone()
 CLONE, CLONE3, SOCKET, AF_VSOCK = 56, 435, 41, 40
 # The calls, with their numbers on x86-64.
@@ -45,13 +42,7 @@ def program():
 def main():
     if platform.machine() != "x86_64":
         sys.exit("the numbers of system calls are those of x86-64")
-    rows = program()
-    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *row) for row in rows))
-    head = ctypes.create_string_buffer(struct.pack("H6xP", len(rows), ctypes.addressof(code)))
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(PR_SET_SECCOMP, MODE_FILTER, head, 0, 0):
-        sys.exit(f"the kernel takes no filter of system calls: {os.strerror(ctypes.get_errno())}")
-    os.execvp(sys.argv[1], sys.argv[1:])
+    seccomp.run(program(), sys.argv[1:])
 
 
 if __name__ == "__main__":
