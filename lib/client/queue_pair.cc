@@ -32,6 +32,18 @@ std::size_t QpImpl::post_send(std::span<const SendRequest> requests, int* error)
   return posted;
 }
 
+int QpImpl::post_all(std::span<const SendRequest> requests) {
+  if (!may_send()) return refusal(EINVAL);
+  for (const SendRequest& request : requests) {
+    const int error = send_queue_.put(request);
+    if (error == 0) continue;
+    send_queue_.discard();
+    return refusal(error);
+  }
+  if (send_queue_.commit()) wake();
+  return 0;
+}
+
 Result<void> QpImpl::modify(std::span<const QueuePair::Step> steps) {
   auto changed = change(steps);
   if (changed) {
@@ -55,6 +67,10 @@ const QpCap& QueuePair::cap() const { return impl_->cap(); }
 int QueuePair::post_send(const SendRequest& request) { return impl_->post_send(request); }
 std::size_t QueuePair::post_send(std::span<const SendRequest> requests, int* error) {
   return impl_->post_send(requests, error);
+}
+int QueuePair::post_all(std::span<const SendRequest> requests) { return impl_->post_all(requests); }
+void QueuePair::hold_until_polled(std::function<uint32_t(uint32_t)> sends, std::function<uint32_t(uint32_t)> receives) {
+  impl_->hold_until_polled(std::move(sends), std::move(receives));
 }
 int QueuePair::post_recv(const RecvRequest& request) { return impl_->post_recv(request); }
 Result<void> QueuePair::modify(const QpAttr& attr, QpAttrMask mask) {

@@ -123,7 +123,7 @@ int wr_complete(ibv_qp_ex* ibqp) {
   VerbsQp& qp = *of(ibqp);
   int error = qp.list.error();
   if (error == 0 && may_have_implicit(*qp.ref->shared)) error = resolve_implicit(*qp.ref->shared, qp.list.sges());
-  if (error == 0) qp.api.post_send(qp.list.requests(), &error);
+  if (error == 0) error = qp.api.post_all(qp.list.requests());
   if (error == 0) {
     for (const auto& [mw, rkey] : qp.binds) mw->rkey = rkey;
   }

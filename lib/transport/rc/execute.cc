@@ -75,14 +75,15 @@ Checked need_recv(Context& ctx, Qp& qp, Psn psn) {
   return {Step::stop, qp.rx.responses.queue_gap_nak(psn, wire::Aeth::rnr(qp.min_rnr_timer))};
 }
 
-// 9.9.3, class C: the receive that the immediate data would complete ends with the error; the others are flushed.
+// 9.9.3, class C: the receive that the immediate data would complete ends with the error; the others are flushed. Here
+// the buffer is a local one, so a bad key is a local access error (11.6.2).
 [[gnu::cold, gnu::noinline]] Checked reject_write(Context& ctx, Qp& qp, const wire::Packet& packet, NakCode code) {
   const Psn psn = packet.bth.psn;
   const bool access = code == NakCode::remote_access;
   if (access) count_guess(ctx, packet, Guess::rkey);
   const bool takes = packet.op().flags.has(Op::takes_recv) && take_recv(ctx, qp) != TakeRecv::empty;
   if (!takes) return reject(qp, psn, code);
-  return reject_recv(ctx, qp, psn, access ? WcStatus::remote_access_error : WcStatus::remote_invalid_request, code);
+  return reject_recv(ctx, qp, psn, access ? WcStatus::local_access_error : WcStatus::remote_invalid_request, code);
 }
 
 Outcome finish_message(Context& ctx, Qp& qp, const wire::Packet& packet, WcOpcode opcode) {
@@ -95,9 +96,10 @@ Outcome finish_message(Context& ctx, Qp& qp, const wire::Packet& packet, WcOpcod
   return complete_recv(ctx, qp, cqe, packet.bth.solicited);
 }
 
-// 9.9.3, class J: a SEND whose key cannot be invalidated has arrived. It is acknowledged and gets no NAK. The error
-// shows on this side alone: the receive fails, and the connection ends. So do Linux rxe (RESPST_ERR_INVALIDATE_RKEY)
-// and 9.4.1.1.3, which has the key invalidated after the message's data are placed.
+// 9.9.3, class J: a SEND whose key cannot be invalidated has arrived. The class has no NAK: the receive fails, the
+// others are flushed, and the connection ends on this side alone. The SEND itself did not fail, since the key is
+// invalidated after the data are placed (9.4.1.1.3), so it is acknowledged. Linux rxe (RESPST_ERR_INVALIDATE_RKEY) does
+// the same.
 Checked fail_invalidation(Context& ctx, Qp& qp, const wire::Packet& packet) {
   count_guess(ctx, packet, Guess::rkey);
   qp.rx.count_message();
