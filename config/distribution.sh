@@ -54,7 +54,8 @@ make_root() {
   mv "$there.new" "$there"
 }
 
-# inside COMMAND...: in the root, with processes and mounts of its own. All that it starts ends with it.
+# inside COMMAND...: in the root, with processes and mounts of its own. All that it starts ends with it. No chroot(2): user
+# namespaces cannot be made in one.
 inside() {
   # shellcheck disable=SC2016
   unshare --mount --pid --fork --kill-child --propagation private bash -ec '
@@ -63,7 +64,7 @@ inside() {
     mount --rbind /sys "$0/sys"
     mount --rbind /dev "$0/dev"
     mount -t tmpfs tmpfs "$0/run"
-    exec chroot "$0" "$@"' "$there" env -C "${folder:-/}" PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 "$@"
+    cd "$0" && pivot_root . . && umount --lazy . && cd / && exec "$@"' "$there" env -C "${folder:-/}" PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 "$@"
 }
 
 # The sources as they are, with those of their changes that are not committed yet. The builds of the root stay.

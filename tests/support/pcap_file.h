@@ -1,4 +1,4 @@
-// Reads and writes classic pcap files (little-endian, microseconds, Ethernet): all that tests need of the format.
+// Reads and writes classic pcap files (little-endian, Ethernet): all that tests need of the format.
 #pragma once
 
 #include <cstddef>
@@ -25,13 +25,15 @@ inline Bytes read_file(const std::string& path) {
 }
 
 inline constexpr uint32_t kPcapMagic = 0xa1b2c3d4;
+inline constexpr uint32_t kPcapMagicOfNanoseconds = 0xa1b23c4d;  // Wireshark 4 captures with these
 inline constexpr std::size_t kPcapFileHeader = 24;
 inline constexpr std::size_t kPcapRecordHeader = 16;
 
 /// The frames of a capture, in order. Throws where the file is not such a capture or is cut short.
 inline std::vector<Bytes> read_pcap(const std::string& path) {
   const Bytes file = read_file(path);
-  if (file.size() < kPcapFileHeader || load_le32(file.data()) != kPcapMagic || load_le32(file.data() + 20) != 1) {
+  const uint32_t magic = file.size() < kPcapFileHeader ? 0 : load_le32(file.data());
+  if ((magic != kPcapMagic && magic != kPcapMagicOfNanoseconds) || load_le32(file.data() + 20) != 1) {
     throw std::runtime_error(path + " is not a little-endian Ethernet pcap file");
   }
   std::vector<Bytes> frames;

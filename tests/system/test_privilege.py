@@ -45,7 +45,7 @@ def threads(program):
 
 def workers(program):
     """The threads of the engines."""
-    return [int(t["Pid"]) for t in threads(program) if re.match("(rte|lcore)-worker", t["Name"])]
+    return [int(t["Pid"]) for t in threads(program) if re.match("(rte|lcore|dpdk)-worker", t["Name"])]
 
 
 def engines(count):
