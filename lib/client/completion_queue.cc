@@ -140,8 +140,6 @@ uint32_t CompletionQueue::entries() const { return impl_->entries(); }
 std::size_t CompletionQueue::poll(std::span<Completion> out) { return impl_->poll(out); }
 Result<void> CompletionQueue::arm(bool solicited_only) { return impl_->arm(solicited_only); }
 bool CompletionQueue::disarm() { return impl_->disarm(); }
-uint32_t CompletionQueue::waiting() const { return impl_->waiting(); }
-uint32_t CompletionQueue::waiting(uint32_t qpn, bool receives) const { return impl_->waiting(qpn, receives); }
 
 Result<void> CompletionQueue::moderate(uint16_t count, uint16_t period_us) { return impl_->moderate(count, period_us); }
 Result<void> CompletionQueue::resize(uint32_t entries) { return impl_->resize(entries); }

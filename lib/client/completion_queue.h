@@ -80,8 +80,6 @@ class CqImpl {
   }
   Result<void> arm(bool solicited_only);
   bool disarm();
-  uint32_t waiting() const { return poller_.waiting(); }
-  uint32_t waiting(uint32_t qpn, bool receives) const { return poller_.waiting(qpn, receives); }
   Result<void> resize(uint32_t entries);
   Result<void> moderate(uint16_t count, uint16_t period_us) { return parts_.moderate(count, period_us); }
   uint32_t id() const { return parts_.id; }

@@ -69,9 +69,6 @@ std::size_t QueuePair::post_send(std::span<const SendRequest> requests, int* err
   return impl_->post_send(requests, error);
 }
 int QueuePair::post_all(std::span<const SendRequest> requests) { return impl_->post_all(requests); }
-void QueuePair::hold_until_polled(std::function<uint32_t(uint32_t)> sends, std::function<uint32_t(uint32_t)> receives) {
-  impl_->hold_until_polled(std::move(sends), std::move(receives));
-}
 int QueuePair::post_recv(const RecvRequest& request) { return impl_->post_recv(request); }
 Result<void> QueuePair::modify(const QpAttr& attr, QpAttrMask mask) {
   const Step step{attr, mask};

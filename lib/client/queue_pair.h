@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <utility>
 
 #include <uroce/error.h>
 #include <uroce/flow.h>
@@ -61,10 +60,6 @@ class QpImpl {
   }
   std::size_t post_send(std::span<const SendRequest> requests, int* error);
   int post_all(std::span<const SendRequest> requests);
-  void hold_until_polled(queues::CountUnpolled sends, queues::CountUnpolled receives) {
-    send_queue_.count_unpolled(std::move(sends));
-    recv_queue_.count_unpolled(std::move(receives));
-  }
   int post_recv(const RecvRequest& request) {
     // A queue pair with an SRQ has no receive queue; in RESET no posts are allowed (IBTA vol. 1, 10.3.1.1).
     if (!has_recv_queue_ || state() == QpState::reset) return refusal(EINVAL);

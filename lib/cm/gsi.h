@@ -49,7 +49,7 @@ class Gsi {
   Gsi& operator=(const Gsi&) = delete;
 
   /// Whether take() has work. For a caller who comes again and again, and waits for nothing.
-  bool ready() { return poller_->waiting() != 0; }
+  bool ready() { return poller_->ready(); }
   /// This descriptor is readable when take() has work. Call read_events() then, and take() after it.
   int fd() const { return channel_->fd(); }
   void read_events();

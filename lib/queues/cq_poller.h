@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <span>
 #include <vector>
 
@@ -55,22 +54,9 @@ class CqPoller {
     return taken;
   }
 
-  /// How many completions poll() would return.
-  uint32_t waiting() const {
-    return std::accumulate(rings_.begin(), rings_.end(), uint32_t{0},
-                           [](uint32_t sum, const RingConsumer& ring) { return sum + ring.available(); });
-  }
-  /// How many of them are of a queue pair's receives, or of its sends. It reads all that wait.
-  uint32_t waiting(uint32_t qpn, bool receives) const {
-    uint32_t count = 0;
-    for (const RingConsumer& ring : rings_) {
-      const uint32_t filled = ring.available();
-      for (uint32_t i = 0; i < filled; ++i) {
-        const Cqe& cqe = *reinterpret_cast<const Cqe*>(ring.slot(i));
-        if (cqe.qpn == qpn && (cqe.opcode >= static_cast<uint8_t>(WcOpcode::recv)) == receives) ++count;
-      }
-    }
-    return count;
+  /// Whether poll() would return a completion.
+  bool ready() {
+    return std::ranges::any_of(rings_, [](RingConsumer& ring) { return ring.available() != 0; });
   }
 
  private:

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
-#include <utility>
 
 #include <uroce/types.h>
 #include <uroce/verbs/work_requests.h>
@@ -23,7 +22,7 @@ class RecvQueue {
   /// it needs a receive; but see wants_doorbell().
   int post(const RecvRequest& request) {
     if (request.sges.size() > max_sge_) return EINVAL;
-    if (room_ == 0) room_ = free_slots(producer_, unpolled_);
+    if (room_ == 0) room_ = producer_.room();
     if (room_ == 0) return ENOMEM;
     std::byte* slot = producer_.slot();
     auto& wqe = *reinterpret_cast<RecvWqe*>(slot);
@@ -36,8 +35,6 @@ class RecvQueue {
     --room_;
     return 0;
   }
-  /// From now on a slot stays in use until its completion is polled.
-  void count_unpolled(CountUnpolled count) { unpolled_ = std::move(count); }
   /// Goes on at `ring`, to which the engine has moved the receives. Same number of entries in each.
   void move(RingPlace ring) {
     producer_ = RingProducer::at_moved(ring);
@@ -57,7 +54,6 @@ class RecvQueue {
   const RingHeader* header_ = nullptr;
   uint32_t room_ = 0;  // slots known to be free
   uint32_t max_sge_ = 0;
-  CountUnpolled unpolled_;
 };
 
 }  // namespace uroce::queues

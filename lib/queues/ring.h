@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 
 #include "queues/layout.h"
 
@@ -71,17 +70,6 @@ class RingProducer {
   RingPlace place_{};
   uint32_t next_ = 0;
 };
-
-/// Counts the completions of a work queue that wait to be polled. It may count too many where that makes less than
-/// `room`, because the exact number takes longer.
-using CountUnpolled = std::function<uint32_t(uint32_t room)>;
-
-/// The slots of a work queue that may be filled: the free ones without those that wait for a poll of their completion.
-/// A completion is written before its slot becomes free, so the count that is made after room() misses none.
-inline uint32_t free_slots(RingProducer& queue, const CountUnpolled& unpolled) {
-  const uint32_t room = queue.room();
-  return room == 0 || !unpolled ? room : room - std::min(room, unpolled(room));
-}
 
 /// The reading end. One thread at a time.
 class RingConsumer {

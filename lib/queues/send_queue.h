@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 
 #include <uroce/types.h>
 #include <uroce/verbs/work_requests.h>
@@ -40,8 +39,6 @@ class SendQueue {
   }
   /// Forgets what was put and not committed.
   void discard() { pending_ = 0; }
-  /// From now on a slot stays in use until its completion is polled.
-  void count_unpolled(CountUnpolled count) { unpolled_ = std::move(count); }
   /// Rings the queue pair's doorbell. Returns true when the engine sleeps and must be woken. Any thread.
   bool ring() { return doorbell_.ring(*flag_, qpn_); }
 
@@ -51,8 +48,7 @@ class SendQueue {
 
   bool has_room() {
     if (pending_ < room_) return true;
-    // Reads the engine's cache line, about once for each ring full of posts.
-    room_ = free_slots(producer_, unpolled_);
+    room_ = producer_.room();  // reads the engine's cache line, about once for each ring full of posts
     return pending_ < room_;
   }
   /// Copies the inline payload to the bytes after `wqe`. Returns false when it does not fit or the opcode allows none.
@@ -67,7 +63,6 @@ class SendQueue {
   uint32_t qpn_;
   DoorbellFlag* flag_;
   DoorbellPoster doorbell_;
-  CountUnpolled unpolled_;
 };
 
 inline int SendQueue::put(const SendRequest& request) {

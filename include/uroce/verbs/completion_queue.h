@@ -60,10 +60,6 @@ class UROCE_API CompletionQueue {
   Result<void> moderate(uint16_t count, uint16_t period_us);
   /// Moves up to `out.size()` completions into `out`, oldest first for each QP. Returns how many (ibv_poll_cq(3)).
   std::size_t poll(std::span<Completion> out);
-  /// How many completions wait to be polled. As poll(): one thread at a time.
-  uint32_t waiting() const;
-  /// How many of them are of a queue pair's receives, or of its sends. The call looks at each that waits.
-  uint32_t waiting(uint32_t qpn, bool receives) const;
   /// Asks for one event on the channel at the next completion, or with `solicited_only` at the next solicited or failed
   /// one (ibv_req_notify_cq(3)). Poll once more after arming: completions that arrived before it raise no event. A
   /// request for any completion stays until it fires; `solicited_only` does not narrow it. Any thread. Errors: EINVAL

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -66,11 +65,6 @@ class UROCE_API QueuePair {
   std::size_t post_send(std::span<const SendRequest> requests, int* error = nullptr);
   /// As that, but posts all of them or none. Returns 0 or the errno value.
   int post_all(std::span<const SendRequest> requests);
-  /// From now on a slot of the send or receive queue stays in use until the completion of its request is polled, as in
-  /// RNICs: a program may then post until ENOMEM and not overflow a completion queue of the same size. The functions
-  /// tell how many completions wait (CompletionQueue::waiting()); where all that wait are fewer than `room`, their
-  /// number will do. They are called from within posts.
-  void hold_until_polled(std::function<uint32_t(uint32_t room)> sends, std::function<uint32_t(uint32_t room)> receives);
   /// Posts one receive work request (ibv_post_recv(3)). Returns 0, ENOMEM (receive queue full) or EINVAL (more entries
   /// than max_recv_sge, QP in RESET, QP with a shared receive queue).
   int post_recv(const RecvRequest& request);

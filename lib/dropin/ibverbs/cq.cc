@@ -136,19 +136,6 @@ void forget(ibv_cq* ibcq, uint32_t qpn) {
   cq.reported = cq.returned;  // which of the others had their events is not known
 }
 
-uint32_t waiting(ibv_cq* ibcq, uint32_t qpn, bool receives, uint32_t room) {
-  VerbsCq& cq = *of(ibcq);
-  const std::unique_lock guard(cq.lock, std::try_to_lock);
-  if (!guard.owns_lock()) return 0;
-  const auto taken = std::span(cq.taken).subspan(cq.next);
-  const auto all = static_cast<uint32_t>(taken.size()) + cq.api.waiting();
-  if (all < room) return all;
-  const auto of_qp = std::ranges::count_if(taken, [&](const Completion& completion) {
-    return completion.qpn == qpn && (completion.opcode >= WcOpcode::recv) == receives;
-  });
-  return static_cast<uint32_t>(of_qp) + cq.api.waiting(qpn, receives);
-}
-
 bool refill(VerbsCq& cq) {
   if (cq.next < cq.taken.size()) return true;
   cq.taken.resize(kPollBurst);

@@ -38,11 +38,6 @@ inline uint8_t wc_sl(const Completion& completion) {
 /// Drops the completions of a queue pair that was reset, as providers of rdma-core do: applications take completions
 /// that come afterwards for those of work that they post anew.
 void forget(ibv_cq* cq, uint32_t qpn);
-
-/// For QueuePair::hold_until_polled(): the completions of a queue pair's receives, or of its sends, that the program
-/// has still to poll. 0 while a thread polls, which may be this one: then they become fewer anyway. Any thread.
-uint32_t waiting(ibv_cq* cq, uint32_t qpn, bool receives, uint32_t room);
-
 /// Polls the API's queue where no completion is left from the last poll. False where there is none. The caller holds
 /// the queue's lock.
 bool refill(VerbsCq& cq);

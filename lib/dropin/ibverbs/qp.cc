@@ -71,11 +71,6 @@ VerbsQp* make_qp(ibv_pd* pd, ibv_qp_init_attr& attr, std::span<const QueuePair::
   base.send_cq = attr.send_cq;
   base.recv_cq = attr.recv_cq;
   base.srq = attr.srq;
-  qp->api.hold_until_polled(
-      [cq = base.send_cq, qpn = qp->api.qpn()](uint32_t room) { return waiting(cq, qpn, false, room); },
-      [cq = recv != nullptr ? base.recv_cq : base.send_cq, qpn = qp->api.qpn()](uint32_t room) {
-        return waiting(cq, qpn, true, room);
-      });
   qp->signal_all = init.signal_all;
   attr.cap = convert(qp->api.cap());
   if (srq != nullptr || initiator) attr.cap.max_recv_wr = attr.cap.max_recv_sge = 0;
