@@ -54,7 +54,7 @@ Result<void> UdpPort::set_up(const KernelInterface& on, const PortOptions& optio
 Result<void> UdpPort::start() {
   auto socket = udp::Socket::open(interface_);
   if (!socket) return fail_port(socket.error().code, socket.error().text);
-  active_ = std::make_unique<Active>(std::move(*socket), pool_, mac_);
+  active_ = std::make_unique<Active>(interface_, std::move(*socket), pool_, mac_);
   if (auto ok = active_->readable.watch(active_->socket.fd()); !ok) return ok;
   started_ = true;
   note(description(), NoteLevel::info);
@@ -70,23 +70,24 @@ void UdpPort::stop() {
 }
 
 // A socket stays bound to the interface that it was opened for.
+Result<void> UdpPort::renew_sockets() {
+  auto fresh = udp::Socket::open(interface_);
+  if (!fresh) return std::unexpected(fresh.error());
+  auto sources = active_->sources.open_again(interface_);
+  if (!sources) return std::unexpected(sources.error());
+  fresh->receive_groups(groups_);
+  if (auto ok = active_->sources.replace_by(std::move(*sources), interface_); !ok) return ok;
+  if (auto ok = active_->socket.replace_by(std::move(*fresh), interface_); !ok) return ok;
+  return active_->readable.watch(active_->socket.fd());
+}
+
 bool UdpPort::follow() {
   const unsigned index = if_nametoindex(interface_.c_str());
   if (index == 0) return false;
   if (index == active_->socket.interface_index()) return true;
-  auto fresh = udp::Socket::open(interface_);
-  if (fresh) {
-    fresh->receive_groups(groups_);
-    const auto replaced = active_->socket.replace_by(std::move(*fresh), interface_);
-    if (!replaced) fresh = std::unexpected(replaced.error());
-  }
-  if (fresh) {
-    const auto watched = active_->readable.watch(active_->socket.fd());
-    if (!watched) fresh = std::unexpected(watched.error());
-  }
-  if (!fresh) {
+  if (const auto renewed = renew_sockets(); !renewed) {
     if (!std::exchange(said_detached_, true))
-      note(fmt::format("port {}: {}; it is down until that succeeds", name_, fresh.error().text));
+      note(fmt::format("port {}: {}; it is down until that succeeds", name_, renewed.error().text));
     return false;
   }
   said_detached_ = false;
@@ -116,9 +117,9 @@ uint32_t UdpPort::receive_window_packets() const {
 }
 
 std::string UdpPort::description() const {
-  return fmt::format("port {} ({}) on interface {}: MTU {}, path MTU {}; a UDP socket{}, up to {} KiB wait", name_,
+  return fmt::format("port {} ({}) on interface {}: MTU {}, path MTU {}; a UDP socket{}, up to {} KiB wait; {}", name_,
                      driver_, interface_, mtu_, mtu_bytes(path_mtu_), active_->socket.has_ipv6() ? "" : " (IPv4 alone)",
-                     active_->socket.receive_buffer() >> 10);
+                     active_->socket.receive_buffer() >> 10, active_->sources.description());
 }
 
 std::vector<std::pair<std::string, uint64_t>> UdpPort::counters(uint16_t queue) const {

@@ -1,4 +1,4 @@
-// A port on an interface that the kernel keeps, by a UDP socket: for programs without CAP_NET_RAW. The kernel writes
+// A port on an interface that the kernel keeps, by UDP sockets: for programs without CAP_NET_RAW. The kernel writes
 // and reads the headers, so the port carries RoCE alone, from the kernel's addresses, without a tag.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include "pmd_glue/udp/receiver.h"
 #include "pmd_glue/udp/sender.h"
 #include "pmd_glue/udp/socket.h"
+#include "pmd_glue/udp/source_ports.h"
 
 namespace uroce::glue {
 
@@ -35,7 +36,7 @@ class UdpPort final : public Port {
   std::string description() const override;
 
   uint16_t rx_burst(std::span<rte_mbuf*> out) const { return active_->receiver.receive(active_->socket.fd(), out); }
-  uint16_t tx_burst(std::span<rte_mbuf*> mbufs) const { return active_->sender.send(active_->socket.fd(), mbufs); }
+  uint16_t tx_burst(std::span<rte_mbuf*> mbufs) const { return active_->sender.send(active_->sources, mbufs); }
   int interrupt_descriptor(uint16_t) const override { return active_->readable.descriptor(); }
   void arm_interrupt(uint16_t, bool) const override {}  // its descriptor always is
   std::vector<std::pair<std::string, uint64_t>> counters(uint16_t queue) const override;
@@ -46,9 +47,10 @@ class UdpPort final : public Port {
 
  private:
   struct Active {
-    Active(udp::Socket s, rte_mempool* pool, const EthAddr& mac)
-        : socket(std::move(s)), receiver(pool, mac), sender(socket.has_ipv6()) {}
+    Active(const std::string& interface, udp::Socket s, rte_mempool* pool, const EthAddr& mac)
+        : socket(std::move(s)), sources(interface, socket), receiver(pool, mac), sender(socket.has_ipv6()) {}
     udp::Socket socket;
+    udp::SourcePorts sources;
     kif::Readable readable;
     udp::Receiver receiver;
     udp::Sender sender;
@@ -56,6 +58,8 @@ class UdpPort final : public Port {
 
   explicit UdpPort(uint16_t id) : Port(Kind::udp, id) {}
   Result<void> set_up(const KernelInterface& on, const PortOptions& options);
+  /// Sockets for the interface that there is now, in the places of those that there were.
+  Result<void> renew_sockets();
   /// Follows an interface that went and came back. True while it can send and receive.
   bool follow();
 

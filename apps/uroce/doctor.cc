@@ -69,7 +69,7 @@ void judge_sending(const DeviceRow& device, std::vector<Finding>& out) {
   if (device.sending == Sending::by_udp_socket) {
     out.push_back(
         {topic, Verdict::slow,
-         "it sends and receives by a UDP socket, because uroced has no CAP_NET_RAW: RoCE alone, from one source port",
+         "it sends and receives by a UDP socket, because uroced has no CAP_NET_RAW: RoCE alone, from few source ports",
          "where more is needed, give uroced CAP_NET_RAW"});
   }
   if (device.sending == Sending::single_by_choice) {

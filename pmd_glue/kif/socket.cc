@@ -31,21 +31,11 @@ namespace {
 
 bool set(int fd, int level, int option, int value) { return setsockopt(fd, level, option, &value, sizeof value) == 0; }
 
-void ask_for_receive_buffer(int fd) {
-  if (!set(fd, SOL_SOCKET, SO_RCVBUFFORCE, kReceiveBuffer)) set(fd, SOL_SOCKET, SO_RCVBUF, kReceiveBuffer);
-}
-
 uint32_t buffer_of(int fd, int option) {
   int bytes = 0;
   socklen_t length = sizeof bytes;
   getsockopt(fd, SOL_SOCKET, option, &bytes, &length);
   return static_cast<uint32_t>(std::max(bytes, 0));
-}
-
-// The administrator's default may be larger (net.core.wmem_default).
-void ask_for_send_buffer(int fd) {
-  if (buffer_of(fd, SO_SNDBUF) >= 2 * kSendBuffer) return;
-  if (!set(fd, SOL_SOCKET, SO_SNDBUFFORCE, kSendBuffer)) set(fd, SOL_SOCKET, SO_SNDBUF, kSendBuffer);
 }
 
 Result<void> failed(const std::string& interface, std::string_view what) {
@@ -59,9 +49,14 @@ Result<void> failed(const std::string& interface, std::string_view what) {
 
 uint32_t receive_buffer_of(int fd) { return buffer_of(fd, SO_RCVBUF); }
 
-void ask_for_buffers(int fd) {
-  ask_for_receive_buffer(fd);
-  ask_for_send_buffer(fd);
+void ask_for_receive_buffer(int fd) {
+  if (!set(fd, SOL_SOCKET, SO_RCVBUFFORCE, kReceiveBuffer)) set(fd, SOL_SOCKET, SO_RCVBUF, kReceiveBuffer);
+}
+
+// The administrator's default may be larger (net.core.wmem_default).
+void ask_for_send_buffer(int fd) {
+  if (buffer_of(fd, SO_SNDBUF) >= 2 * kSendBuffer) return;
+  if (!set(fd, SOL_SOCKET, SO_SNDBUFFORCE, kSendBuffer)) set(fd, SOL_SOCKET, SO_SNDBUF, kSendBuffer);
 }
 
 // A socket of any kind shows it.
@@ -104,7 +99,8 @@ Result<void> Socket::set_up(const SocketOptions& options) const {
   // Not PACKET_QDISC_BYPASS: on that way the kernel drops a super-frame that the card cannot cut up itself.
   // None of these is needed: without them, the socket hears itself, or holds less.
   set(fd_, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1);
-  ask_for_buffers(fd_);
+  ask_for_receive_buffer(fd_);
+  ask_for_send_buffer(fd_);
   return {};
 }
 

@@ -18,8 +18,9 @@ inline constexpr uint32_t kSendBuffer = 512 << 10;
 
 /// Bytes that the kernel will let wait in a socket, its overhead included; 0 if it does not tell.
 uint32_t granted_receive_buffer();
-/// Asks the kernel for buffers of these sizes, for a socket of any kind.
-void ask_for_buffers(int fd);
+/// Asks the kernel for a buffer of that size, for a socket of any kind.
+void ask_for_receive_buffer(int fd);
+void ask_for_send_buffer(int fd);
 /// Bytes that may wait in the socket.
 uint32_t receive_buffer_of(int fd);
 

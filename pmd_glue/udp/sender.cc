@@ -7,9 +7,9 @@
 #include <cstring>
 
 #include "base/bytes.h"
-#include "pmd_glue/udp/socket.h"
 #include "wire/ethernet.h"
 #include "wire/header_bytes.h"
+#include "wire/headers.h"
 
 namespace uroce::glue::udp {
 
@@ -60,13 +60,31 @@ void add_control(msghdr& header, int level, int type, const T& value) {
 
 }  // namespace
 
-uint16_t Sender::send(int fd, std::span<rte_mbuf*> mbufs) {
-  const auto foreign = std::ranges::find_if(mbufs, [](const rte_mbuf* mbuf) { return !roce_headers(*mbuf); });
-  if (foreign != mbufs.begin()) return Outbox::send(fd, {mbufs.begin(), foreign});
-  if (mbufs.empty()) return 0;
-  foreign_.add();
-  rte_pktmbuf_free(mbufs.front());
-  return 1;
+uint16_t Sender::send(const SourcePorts& sources, std::span<rte_mbuf*> mbufs) {
+  constexpr SourcePorts::Way kNone{.fd = -1, .port = 0};
+  const auto way_of = [&](const rte_mbuf* mbuf) {
+    const auto headers = roce_headers(*mbuf);
+    return headers ? sources.way_of(load_be16(ip_of(*mbuf, *headers) + udp_offset(*headers))) : kNone;
+  };
+  uint16_t done = 0;
+  while (done < mbufs.size()) {
+    const auto rest = mbufs.subspan(done);
+    const SourcePorts::Way way = way_of(rest.front());
+    if (way == kNone) {
+      foreign_.add();
+      rte_pktmbuf_free(rest.front());
+      ++done;
+      continue;
+    }
+    const auto other =
+        std::find_if(rest.begin() + 1, rest.end(), [&](const rte_mbuf* mbuf) { return way_of(mbuf) != way; });
+    const std::span run(rest.begin(), other);
+    source_port_ = way.port;
+    const uint16_t sent = Outbox::send(way.fd, run);
+    done = static_cast<uint16_t>(done + sent);
+    if (sent < run.size()) break;
+  }
+  return done;
 }
 
 // The header fields change as well: a frame that waits is described again, maybe as another segment.
@@ -75,9 +93,9 @@ void Sender::fit(rte_mbuf& frame, const UdpHeaders& headers, uint16_t segment) {
   std::byte* const udp = ip + udp_offset(headers);
   const std::size_t from_ip = frame.pkt_len - wire::kEthernetBytes - headers.tag - wire::kIcrcBytes;
   uint32_t change = 0;
-  if (const uint16_t bits = load_be16(udp) ^ kSourcePort; bits != 0) {
+  if (const uint16_t bits = load_be16(udp) ^ source_port_; bits != 0) {
     change = changes_.of(bits, from_ip - udp_offset(headers) - 2);
-    store_be16(udp, kSourcePort);
+    store_be16(udp, source_port_);
   }
   if (const uint16_t bits = headers.ip_version == 4 ? load_be16(ip + kIpv4Id) ^ segment : 0; bits != 0) {
     change ^= changes_.of(bits, from_ip - kIpv4Id - 2);

@@ -15,6 +15,7 @@
 #include "base/counter.h"
 #include "pmd_glue/kif/outbox.h"
 #include "pmd_glue/kif/super_frame.h"
+#include "pmd_glue/udp/source_ports.h"
 #include "wire/icrc_change.h"
 
 namespace uroce::glue::udp {
@@ -22,10 +23,11 @@ namespace uroce::glue::udp {
 /// One thread uses it.
 class Sender final : public kif::Outbox {
  public:
-  /// `ipv6`: of the socket.
+  /// `ipv6`: of the sockets.
   explicit Sender(bool ipv6) : Outbox(true), ipv6_(ipv6) {}
-  /// As Outbox::send(). Frames that are no RoCE, which a UDP socket cannot send, are counted and freed.
-  uint16_t send(int fd, std::span<rte_mbuf*> mbufs);
+  /// As Outbox::send(), each run of frames of one flow by its socket. Frames that are no RoCE, which a UDP socket
+  /// cannot send, are counted and freed.
+  uint16_t send(const SourcePorts& sources, std::span<rte_mbuf*> mbufs);
   const Counter& foreign() const { return foreign_; }
 
  private:
@@ -42,6 +44,7 @@ class Sender final : public kif::Outbox {
                uint16_t segment_bytes) const;
 
   const bool ipv6_;
+  uint16_t source_port_ = 0;  ///< of the run that is being sent
   wire::IcrcChange changes_;
   Counter foreign_;
   std::array<Message, kMost> messages_;

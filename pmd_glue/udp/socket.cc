@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/filter.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -14,6 +15,7 @@
 #include <utility>
 
 #include "pmd_glue/kif/socket.h"
+#include "wire/headers.h"
 
 namespace uroce::glue::udp {
 
@@ -51,7 +53,7 @@ Socket::~Socket() {
   if (fd_ >= 0) close(fd_);
 }
 
-Result<Socket> Socket::open(const std::string& interface) {
+Result<Socket> Socket::make(const std::string& interface) {
   Socket out;
   constexpr int kType = SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
   out.fd_ = socket(AF_INET6, kType, 0);
@@ -61,50 +63,79 @@ Result<Socket> Socket::open(const std::string& interface) {
   }
   if (out.fd_ < 0) return failed(interface, "cannot open a UDP socket");
   out.index_ = if_nametoindex(interface.c_str());
-  if (auto ok = out.set_up(interface); !ok) return std::unexpected(ok.error());
+  if (auto ok = out.set_up_sending(interface); !ok) return std::unexpected(ok.error());
   return out;
 }
 
-Result<void> Socket::set_up(const std::string& interface) const {
-  if (setsockopt(fd_, SOL_SOCKET, SO_BINDTODEVICE, interface.c_str(), static_cast<socklen_t>(interface.size())) != 0) {
-    return failed(interface, errno == EPERM ? "cannot bind a UDP socket to it without CAP_NET_RAW before Linux 5.7"
-                                            : "cannot bind a UDP socket to it");
-  }
-  // The headers of what arrives, and no fragments.
-  bool all = set(fd_, SOL_IP, IP_PKTINFO, 1) && set(fd_, SOL_IP, IP_RECVTOS, 1) && set(fd_, SOL_IP, IP_RECVTTL, 1) &&
-             set(fd_, SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
-  if (has_ipv6_) {
-    all = all && set(fd_, SOL_IPV6, IPV6_V6ONLY, 0) && set(fd_, SOL_IPV6, IPV6_RECVPKTINFO, 1) &&
-          set(fd_, SOL_IPV6, IPV6_RECVTCLASS, 1) && set(fd_, SOL_IPV6, IPV6_RECVHOPLIMIT, 1) &&
-          set(fd_, SOL_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE) &&
-          set(fd_, SOL_UDP, UDP_NO_CHECK6_RX, 1);  // RoCE has no UDP checksum (IBTA vol. 1, A17.3.1)
-  }
-  if (!all) return failed(interface, "cannot set up a UDP socket");
-  // None of these is needed: without them datagrams come one by one, uncounted losses, groups of other programs, and
-  // own datagrams to a group.
-  set(fd_, SOL_UDP, UDP_GRO, 1);
-  set(fd_, SOL_SOCKET, SO_RXQ_OVFL, 1);
-  set(fd_, SOL_IP, IP_MULTICAST_ALL, 0);
-  set(fd_, SOL_IP, IP_MULTICAST_LOOP, 0);
-  if (has_ipv6_) {
-    set(fd_, SOL_IPV6, IPV6_MULTICAST_ALL, 0);
-    set(fd_, SOL_IPV6, IPV6_MULTICAST_LOOP, 0);
-  }
-  kif::ask_for_buffers(fd_);
-  sockaddr_in6 six{};
-  six.sin6_family = AF_INET6;
-  six.sin6_port = htons(kSourcePort);
-  sockaddr_in four{};
-  four.sin_family = AF_INET;
-  four.sin_port = htons(kSourcePort);
-  const int bound = has_ipv6_ ? bind(fd_, reinterpret_cast<const sockaddr*>(&six), sizeof six)
-                              : bind(fd_, reinterpret_cast<const sockaddr*>(&four), sizeof four);
-  if (bound == 0) return {};
+Result<Socket> Socket::open(const std::string& interface) {
+  auto out = make(interface);
+  if (!out) return out;
+  if (auto ok = out->set_up_receiving(interface); !ok) return std::unexpected(ok.error());
+  if (out->bind_to(wire::kUdpPort)) return out;
   if (errno != EADDRINUSE) return failed(interface, "cannot bind a UDP socket");
   return fail(EADDRINUSE,
               fmt::format("interface {}: UDP port {} is in use, by rxe or by another program of uroce; unload "
                           "rxe (modprobe -r rdma_rxe), end the other program, or name another interface",
-                          interface, kSourcePort));
+                          interface, wire::kUdpPort));
+}
+
+// The kernel gives errors that ICMP reports to connected sockets alone.
+Result<Socket> Socket::open_to_send(const std::string& interface, uint16_t port) {
+  auto out = make(interface);
+  if (!out) return out;
+  sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+  const sock_fprog program{1, &nothing};
+  if (setsockopt(out->fd_, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) != 0)
+    return failed(interface, "cannot close a UDP socket to what arrives");
+  if (!out->bind_to(port)) return failed(interface, fmt::format("cannot bind a socket to UDP port {}", port));
+  return out;
+}
+
+Result<void> Socket::set_up_sending(const std::string& interface) const {
+  if (setsockopt(fd_, SOL_SOCKET, SO_BINDTODEVICE, interface.c_str(), static_cast<socklen_t>(interface.size())) != 0) {
+    return failed(interface, errno == EPERM ? "cannot bind a UDP socket to it without CAP_NET_RAW before Linux 5.7"
+                                            : "cannot bind a UDP socket to it");
+  }
+  bool all = set(fd_, SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);  // no fragments
+  if (has_ipv6_) {
+    all = all && set(fd_, SOL_IPV6, IPV6_V6ONLY, 0) && set(fd_, SOL_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
+  }
+  if (!all) return failed(interface, "cannot set up a UDP socket");
+  // Not needed: without it, own datagrams to a group come back.
+  set(fd_, SOL_IP, IP_MULTICAST_LOOP, 0);
+  if (has_ipv6_) set(fd_, SOL_IPV6, IPV6_MULTICAST_LOOP, 0);
+  kif::ask_for_send_buffer(fd_);
+  return {};
+}
+
+Result<void> Socket::set_up_receiving(const std::string& interface) const {
+  // The headers of what arrives.
+  bool all = set(fd_, SOL_IP, IP_PKTINFO, 1) && set(fd_, SOL_IP, IP_RECVTOS, 1) && set(fd_, SOL_IP, IP_RECVTTL, 1);
+  if (has_ipv6_) {
+    all = all && set(fd_, SOL_IPV6, IPV6_RECVPKTINFO, 1) && set(fd_, SOL_IPV6, IPV6_RECVTCLASS, 1) &&
+          set(fd_, SOL_IPV6, IPV6_RECVHOPLIMIT, 1) &&
+          set(fd_, SOL_UDP, UDP_NO_CHECK6_RX, 1);  // RoCE has no UDP checksum (IBTA vol. 1, A17.3.1)
+  }
+  if (!all) return failed(interface, "cannot set up a UDP socket");
+  // None of these is needed: without them datagrams come one by one, uncounted losses, and groups of other programs.
+  set(fd_, SOL_UDP, UDP_GRO, 1);
+  set(fd_, SOL_SOCKET, SO_RXQ_OVFL, 1);
+  set(fd_, SOL_IP, IP_MULTICAST_ALL, 0);
+  if (has_ipv6_) set(fd_, SOL_IPV6, IPV6_MULTICAST_ALL, 0);
+  kif::ask_for_receive_buffer(fd_);
+  return {};
+}
+
+// False: errno tells why not.
+bool Socket::bind_to(uint16_t port) const {
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_port = htons(port);
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  four.sin_port = htons(port);
+  return (has_ipv6_ ? bind(fd_, reinterpret_cast<const sockaddr*>(&six), sizeof six)
+                    : bind(fd_, reinterpret_cast<const sockaddr*>(&four), sizeof four)) == 0;
 }
 
 uint32_t Socket::receive_buffer() const { return kif::receive_buffer_of(fd_); }

@@ -1,4 +1,4 @@
-// A UDP socket on RoCE's port for one interface of the kernel (udp(7), ip(7), ipv6(7)). It needs no right.
+// UDP sockets for RoCE on one interface of the kernel (udp(7), ip(7), ipv6(7)). They need no right.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,13 @@
 
 namespace uroce::glue::udp {
 
-/// Of the datagrams that it sends. All flows have this one.
-inline constexpr uint16_t kSourcePort = 4791;
-
 class Socket {
  public:
   /// Receives RoCE over IPv4 and IPv6 (IPv4 alone where this kernel has no IPv6), several datagrams at once. Its own
   /// datagrams are not fragmented. Errors: EADDRINUSE, ENODEV, or the system's; each sentence names the interface.
   static Result<Socket> open(const std::string& interface);
+  /// Sends from that port, and takes nothing that arrives there. Errors: the same.
+  static Result<Socket> open_to_send(const std::string& interface, uint16_t port);
   Socket(Socket&& other) noexcept;
   Socket& operator=(Socket&& other) noexcept;
   ~Socket();
@@ -36,7 +35,10 @@ class Socket {
 
  private:
   Socket() = default;
-  Result<void> set_up(const std::string& interface) const;
+  static Result<Socket> make(const std::string& interface);
+  Result<void> set_up_sending(const std::string& interface) const;
+  Result<void> set_up_receiving(const std::string& interface) const;
+  bool bind_to(uint16_t port) const;
   bool change_membership(const Gid& group, bool join) const;
 
   int fd_ = -1;

@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import unittest
 
+import dumpcap
 import harness
 import veth
 from harness import BUILD, eal
@@ -61,6 +62,18 @@ class Ports(veth.Case):
     def test_several_engines(self):
         self.pair(self.spaces(1500), "write_bw", "-q", "16", "-s", "65536", "-n", "100", server=KERNEL, client=KERNEL,
                   server_eal=engines(2, UDP), client_eal=engines(3, UDP))
+
+    def test_flows_have_source_ports_of_their_own(self):
+        """So that the paths of a switch and the queues of a receiver share them."""
+        names = self.spaces(1500)
+        seen = dumpcap.Capture(self, names[1], "d0", "udp dst port 4791 and src host 192.0.2.2")
+        self.pair(names, "write_bw", "-q", "32", "-s", "8192", "-n", "40", server=KERNEL, client=KERNEL, server_eal=eal(UDP), client_eal=eal(UDP))
+        frames = {tuple(line.split("\t")) for line in seen.lines("infiniband.bth.opcode <= 0x0b", "udp.srcport", "infiniband.bth.destqp")}
+        ports = {int(port) for port, _ in frames}
+        self.assertGreaterEqual(len({queue_pair for _, queue_pair in frames}), 32, frames)
+        self.assertEqual(len(frames), len({queue_pair for _, queue_pair in frames}), f"a queue pair keeps its port: {frames}")
+        self.assertGreaterEqual(len(ports), 4, ports)
+        self.assertGreaterEqual(min(ports), 0xC000)
 
     def test_an_interface_that_comes_back(self):
         names = self.spaces(1500)

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,8 @@
 #include "pmd_glue/udp/receiver.h"
 #include "pmd_glue/udp/sender.h"
 #include "pmd_glue/udp/socket.h"
+#include "pmd_glue/udp/source_ports.h"
+#include "wire/headers.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
@@ -32,7 +36,7 @@ Gid loopback(bool ipv6) {
 }
 
 /// A RoCE packet from the loopback address to itself, as an engine builds it.
-Bytes roce_frame(bool ipv6, uint16_t id, std::size_t payload_bytes, uint8_t traffic_class = 0) {
+Bytes roce_frame(bool ipv6, uint16_t id, std::size_t payload_bytes, uint8_t traffic_class = 0, uint16_t port = 0xc123) {
   Random random(id + payload_bytes);
   const auto route = wire::make_template({.src_mac = kMac,
                                           .dst_mac = kMac,
@@ -43,7 +47,7 @@ Bytes roce_frame(bool ipv6, uint16_t id, std::size_t payload_bytes, uint8_t traf
   const std::size_t l4 = wire::kBthBytes + payload_bytes + wire::kIcrcBytes;
   Bytes frame(route.length + l4);
   for (std::byte& byte : frame) byte = static_cast<std::byte>(random.next());
-  wire::write_l2_to_l4(frame.data(), route, 0xc123, l4, id);
+  wire::write_l2_to_l4(frame.data(), route, port, l4, id);
   const std::byte* const l3 = frame.data() + route.l3_offset;
   std::byte* const icrc = frame.data() + frame.size() - wire::kIcrcBytes;
   store_le32(icrc, wire::icrc_of({l3, icrc}, route.ip_version));
@@ -83,11 +87,11 @@ class UdpQueue : public testing::Test {
     return head;
   }
 
-  void send(const Socket& socket, Sender& sender, const std::vector<Bytes>& frames,
+  void send(const SourcePorts& sources, Sender& sender, const std::vector<Bytes>& frames,
             std::size_t first_segment = SIZE_MAX) {
     std::vector<rte_mbuf*> mbufs;
     for (const Bytes& frame : frames) mbufs.push_back(mbuf_of(frame, first_segment));
-    for (std::size_t sent = 0; sent < mbufs.size();) sent += sender.send(socket.fd(), std::span(mbufs).subspan(sent));
+    for (std::size_t sent = 0; sent < mbufs.size();) sent += sender.send(sources, std::span(mbufs).subspan(sent));
   }
 
   /// As many frames as come, or `count`.
@@ -113,6 +117,7 @@ TEST_F(UdpQueue, FramesArriveWithAnIcrcThatFits) {
   const bool made = in_a_namespace([&] {
     auto socket = Socket::open("lo");
     ASSERT_TRUE(socket) << socket.error().text;
+    const SourcePorts sources("lo", *socket);
     Sender sender(socket->has_ipv6());
     for (const bool ipv6 : {false, true}) {
       Receiver receiver(pool_, kMac);
@@ -122,7 +127,7 @@ TEST_F(UdpQueue, FramesArriveWithAnIcrcThatFits) {
         frames.push_back(roce_frame(ipv6, static_cast<uint16_t>(7000 + i), i % 30 == 29 ? 100 : 1024));
       for (uint16_t i = 0; i < 10; ++i) frames.push_back(roce_frame(ipv6, i, 4096, i < 5 ? 0 : 0x2b));
       frames.push_back(roce_frame(ipv6, 65535, 0));
-      send(*socket, sender, frames, ipv6 ? 70 : SIZE_MAX);
+      send(sources, sender, frames, ipv6 ? 70 : SIZE_MAX);
       const auto got = receive(*socket, receiver, frames.size());
       ASSERT_EQ(got.size(), frames.size());
       for (std::size_t i = 0; i < got.size(); ++i) {
@@ -133,7 +138,7 @@ TEST_F(UdpQueue, FramesArriveWithAnIcrcThatFits) {
             << "addresses";
         EXPECT_EQ(ipv6 ? load_be16(ip) >> 4 & 0xff : load8(ip + 1), i >= 95 && i < 100 ? 0x2bu : 0u) << i;
         EXPECT_EQ(load8(ip + (ipv6 ? 7 : 8)), 9) << "hop limit";
-        EXPECT_EQ(load_be16(ip + (ipv6 ? 40 : 20)), kSourcePort);
+        EXPECT_EQ(load_be16(ip + (ipv6 ? 40 : 20)), sources.way_of(0xc123).port);
       }
       EXPECT_GT(receiver.counters().super_frames.get(), 0u);
       EXPECT_EQ(receiver.counters().unknown_ids.get(), 0u);
@@ -152,7 +157,7 @@ TEST_F(UdpQueue, TheIcrcTellsWhatIdAPeerHasChosen) {
     const int peer = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     sockaddr_in to{};
     to.sin_family = AF_INET;
-    to.sin_port = htons(kSourcePort);
+    to.sin_port = htons(wire::kUdpPort);
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     sockaddr_in from = to;
     from.sin_port = htons(0xc123);
@@ -199,17 +204,49 @@ TEST_F(UdpQueue, TheIcrcTellsWhatIdAPeerHasChosen) {
   if (!made) GTEST_SKIP() << "this machine allows no network namespace here";
 }
 
+TEST_F(UdpQueue, EachFlowLeavesFromAPortOfItsOwn) {
+  const bool made = in_a_namespace([&] {
+    auto socket = Socket::open("lo");
+    ASSERT_TRUE(socket) << socket.error().text;
+    const SourcePorts sources("lo", *socket);
+    Sender sender(socket->has_ipv6());
+    Receiver receiver(pool_, kMac);
+    std::vector<Bytes> frames;
+    std::map<uint16_t, uint16_t> port_of;  // by the id, which the payload follows
+    for (uint16_t i = 0; i < 120; ++i) {
+      const auto port = static_cast<uint16_t>(0xc000 + i / 4 * 37);  // runs of four
+      frames.push_back(roce_frame(false, i, 1024, 0, port));
+      port_of[i] = sources.way_of(port).port;
+    }
+    send(sources, sender, frames);
+    const auto got = receive(*socket, receiver, frames.size());
+    ASSERT_EQ(got.size(), frames.size());
+    std::set<uint16_t> seen;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      EXPECT_EQ(content_of(got[i], false), content_of(frames[i], false)) << i;
+      EXPECT_TRUE(icrc_fits(got[i], false)) << i;
+      const uint16_t port = load_be16(got[i].data() + 34);
+      EXPECT_EQ(port, port_of[static_cast<uint16_t>(i)]) << i;
+      seen.insert(port);
+    }
+    EXPECT_EQ(seen.size(), kSourcePorts);
+    EXPECT_GT(sender.counters().super_frames.get(), 0u);
+  });
+  if (!made) GTEST_SKIP() << "this machine allows no network namespace here";
+}
+
 TEST_F(UdpQueue, OtherFramesAreCountedAndFreed) {
   const bool made = in_a_namespace([&] {
     auto socket = Socket::open("lo");
     ASSERT_TRUE(socket) << socket.error().text;
+    const SourcePorts sources("lo", *socket);
     Sender sender(socket->has_ipv6());
     Receiver receiver(pool_, kMac);
     Bytes arp(60);
     store_be16(&arp[12], 0x0806);
     auto elsewhere = roce_frame(false, 1, 64);
     store_be16(&elsewhere[36], 53);
-    send(*socket, sender,
+    send(sources, sender,
          {arp, roce_frame(false, 2, 64), elsewhere, arp, roce_frame(false, 3, 64), roce_frame(true, 4, 64)});
     EXPECT_EQ(sender.foreign().get(), 3u);
     EXPECT_EQ(receive(*socket, receiver, 3).size(), 3u);
