@@ -54,10 +54,11 @@ class RigCase(harness.Case):
     """For cases on the rig that all cases of a suite share."""
 
     module_lists = ("modules",)
+    kind = rigs.Rig
 
     def setUp(self):
         super().setUp()
-        self.rig = rigs.rig(module_lists=self.module_lists)
+        self.rig = rigs.rig(self.kind, module_lists=self.module_lists)
         self.addCleanup(self.check_rig)
 
     def check_rig(self):

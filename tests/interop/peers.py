@@ -52,11 +52,12 @@ class HostPeer(Peer):
     name = "uroce"
 
     def __init__(self, rig, wire):
+        device = rig.device(wire)
         self.process = subprocess.Popen(
-            [rigs.RUN, rigs.PEER, f"uroce{wire - 1}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [*rig.as_user, rigs.RUN, rigs.PEER, device], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={**os.environ, **rig.env}, start_new_session=True)
         rig.running.append(self)
-        super().__init__("host", f"uroce{wire - 1}", rigs.addresses(wire, "host"))
+        super().__init__("host", device, rigs.addresses(wire, "host"))
 
     def exchange(self, line):
         self.process.stdin.write(line.encode() + b"\n")

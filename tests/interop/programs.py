@@ -84,8 +84,8 @@ PROGRAMS = (
 )
 
 
-class Programs(interop.Case):
-    """A method per program and direction; see `add_cases`."""
+class Runs:
+    """For test cases that run a program at each end."""
 
     def run_case(self, program, server, client):
         told = f"/run/listens-{next(SERIAL)}" if server is self.guest else self.directory / "listens"
@@ -175,12 +175,20 @@ class Programs(interop.Case):
             time.sleep(0.02)
 
 
-def add_cases():
-    for program in PROGRAMS:
+class Programs(Runs, interop.Case):
+    """A method per program and direction; see `add_cases`."""
+
+
+def add_programs(to, programs):
+    for program in programs:
         for server, client in (("host", "guest"), ("guest", "host")):
             def case(self, program=program, server=server, client=client):
                 self.run_case(program, getattr(self, server), getattr(self, client))
-            setattr(Programs, f"test_{program.name}_from_{NAMES[client]}", case)
+            setattr(to, f"test_{program.name}_from_{NAMES[client]}", case)
+
+
+def add_cases():
+    add_programs(Programs, PROGRAMS)
     for server, client in (("host", "guest"), ("guest", "host")):
         def copy(self, server=server, client=client):
             self.run_rcopy(getattr(self, server), getattr(self, client))

@@ -58,10 +58,13 @@ def enter_namespace():
 class Rig:
     """Everything runs from the constructor on, until `close`. `module_lists`: what the guest's kernel loads (kernel.py)."""
 
+    as_user = ()  # words before a command of the host
+
     def __init__(self, module_lists=("modules",)):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="uroce-interop-"))
         atexit.register(self.close)
         self.running = []
+        self.env = {"UROCE_SOCKET": str(self.directory / "socket")}
         harness.ip("link", "set", "lo", "up")
         for wire in WIRES:
             guests.make_tap(f"wire{wire}", guests.MTU)
@@ -72,7 +75,6 @@ class Rig:
         self.capture(os.environ.get("UROCE_CAPTURE"))
         self.relay = self.make_relay()
         self.daemon = self.make_daemon()
-        self.env = {"UROCE_SOCKET": str(self.directory / "socket")}
         self.daemon.wait_for("serving uroce0", 30)
         self.guest.wait_until_up(120)
 
@@ -111,9 +113,14 @@ class Rig:
         self.running.append(daemon)
         return daemon
 
+    @staticmethod
+    def device(wire):
+        """The daemon's device on a wire."""
+        return f"uroce{wire - 1}"
+
     def on_host(self, *command, env=None):
         """A program under uroce-run, started."""
-        program = Program([RUN, *command], self.directory, env={**self.env, **{k: str(v) for k, v in (env or {}).items()}})
+        program = Program([*self.as_user, RUN, *command], self.directory, env={**self.env, **{k: str(v) for k, v in (env or {}).items()}})
         self.running.append(program)
         return program
 
@@ -126,9 +133,9 @@ class Rig:
 _rig = None
 
 
-def rig(**settings):
-    """The one that all tests of this process share: a guest takes seconds to boot. The first call's settings hold."""
+def rig(kind=Rig, **settings):
+    """The one that all tests of this process share: a guest takes seconds to boot. The first call's arguments hold."""
     global _rig
     if _rig is None:
-        _rig = Rig(**settings)
+        _rig = kind(**settings)
     return _rig
