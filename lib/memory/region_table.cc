@@ -7,6 +7,7 @@
 #include <bit>
 #include <cerrno>
 #include <numeric>
+#include <utility>
 
 namespace uroce::memory {
 
@@ -26,6 +27,9 @@ RegionTable::RegionTable(uint32_t max_regions, const Secret& seed)
       slots_(std::make_unique<Slot[]>(capacity())),
       free_(capacity()) {
   std::iota(free_.begin(), free_.end(), 0);
+  // A key is no hint at the slot of another one.
+  SecretStream draw(seed.derive("slots"));
+  for (std::size_t left = free_.size(); left > 1; --left) std::swap(free_[left - 1], free_[draw.below(left)]);
 }
 
 Key RegionTable::next_key(uint32_t slot) {

@@ -47,7 +47,8 @@ class RegionTable {
   RegionTable(uint32_t max_regions, const Secret& seed);
 
   /// Registers memory; returns its key, which serves as lkey and rkey. Keys of a slot do not repeat until the
-  /// slot's whole generation space (2^32 / capacity()) has been used, and slots are reused oldest first.
+  /// slot's whole generation space (2^32 / capacity()) has been used. Slots are taken in a secret order, and reused
+  /// oldest first: a stranger finds one of n keys by 2^32 / n guesses.
   /// Errors: EINVAL (remote write or atomic without local write, IBTA vol. 1, 11.2.8.2; zero domain; range wraps),
   /// EOPNOTSUPP (persistence), ENOMEM (table full).
   Result<Key> add(const RegionSpec& spec);

@@ -280,6 +280,26 @@ TEST(RegionTableKeys, FollowTheSeed) {
   EXPECT_GT(low_bits.size(), 250u) << "the first keys of different slots have different generations";
 }
 
+// A peer knows one key and tries those of the next slots, with all generations.
+TEST(RegionTableKeys, AKeyDoesNotTellTheSlotOfTheNext) {
+  constexpr uint32_t kGenerationBits = 16;
+  RegionTable table(1u << (32 - kGenerationBits), 5);
+  std::byte byte{};
+  const RegionSpec spec{.pd = 1, .address = 0, .length = 1, .host = &byte, .access = {}};
+  std::vector<uint32_t> slots;
+  for (int i = 0; i < 64; ++i) slots.push_back(table.add(spec).value() >> kGenerationBits);
+  uint32_t found = 0;
+  for (uint32_t slot = slots[0] + 1; slot <= slots[0] + 16; ++slot) {
+    for (uint32_t low = 0; low < 1u << kGenerationBits; ++low) {
+      const Key guess = (slot << kGenerationBits) | low;
+      found += table.translate(guess, 1, 0, 1, {}).result == AccessResult::ok ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(found, 0u) << "a million guesses";
+  std::ranges::sort(slots);
+  EXPECT_GT(slots.back() - slots.front(), 1u << 15) << "they lie all over the table";
+}
+
 TEST(RegionTableKeys, CapacityIsAPowerOfTwoInRange) {
   EXPECT_EQ(RegionTable(0, 0).capacity(), 2u);
   EXPECT_EQ(RegionTable(3, 0).capacity(), 4u);
