@@ -72,6 +72,7 @@ constexpr CounterMeaning kDeviceCounters[] = {
     {"drop_hello_invalid", "dropped: a HELLO that is malformed, of another connection, or not wanted"},
     {"drop_sack_invalid",
      "dropped: a SACK that is malformed, of another connection, or of packets that were never sent"},
+    {"drop_seal", "dropped: out of order, without the seal of the uroce peer: forged, or from before HELLO"},
     {"drop_parking_full", "dropped: out of order, and no room to keep it"},
     {"drop_remote_access", "dropped: a UC WRITE to memory that is not registered for it"},
     {"drop_port_down", "dropped: the port is down"},

@@ -33,6 +33,7 @@ constexpr std::array<std::string_view, kDropCount> kNames = {
     "message_broken",
     "hello_invalid",
     "sack_invalid",
+    "seal",
     "parking_full",
     "remote_access",
     "port_down",

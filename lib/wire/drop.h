@@ -39,6 +39,7 @@ enum class Drop : uint8_t {
   message_broken,       ///< UC: the rest of a message that lost a packet
   hello_invalid,        ///< a HELLO that is malformed, of another connection, or unexpected
   sack_invalid,         ///< a SACK that is malformed, of another connection, or acknowledges packets never sent
+  seal,                 ///< out of order, without the seal of the proven uroce peer
   parking_full,         ///< out of order, and the reorder buffer is full
   remote_access,        ///< UC: the target memory is not registered, or not for this operation
   port_down,

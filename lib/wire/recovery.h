@@ -7,7 +7,7 @@
 // While nothing is out of order, uroce peers exchange ACKs: a SACK would say no more.
 //
 // Numbers are big-endian. Each connection of a queue pair has a random epoch. A frame with another epoch belongs to
-// another connection, or is forged.
+// another connection, or is forged. All other frames to a proven uroce peer have a seal in reserved bits of the BTH.
 #pragma once
 
 #include <array>
@@ -18,13 +18,38 @@
 
 #include "base/bytes.h"
 #include "base/psn.h"
+#include "base/random.h"
+#include "wire/headers.h"
 
 namespace uroce::wire {
+
+/// Ten bits that follow from both epochs, so that a stranger has to guess them: a packet that is not the next one is
+/// believed only with the seal. With a window of 1023 PSNs that takes as many guesses as the one PSN of the next
+/// packet. The BTH has them in its six reserved bits and in the upper four of its seven; the lower three are the copy.
+struct Seal {
+  static constexpr uint32_t kCopyBits = 3;
+  static constexpr uint8_t kCopyMask = (1u << kCopyBits) - 1;
+
+  uint8_t upper = 0;  ///< Bth::reserved6
+  uint8_t lower = 0;  ///< Bth::reserved7 without the copy
+
+  /// Of frames from the side whose epoch is `sender`. Never that of a frame without a seal, all zeros.
+  static Seal of(uint32_t sender, uint32_t receiver) {
+    constexpr uint64_t kSeals = (1u << (6 + 7 - kCopyBits)) - 1;
+    const uint64_t drawn = 1 + Random(uint64_t{sender} << 32 | receiver).below(kSeals);
+    return {static_cast<uint8_t>(drawn >> (7 - kCopyBits)), static_cast<uint8_t>(drawn << kCopyBits & 0x7f)};
+  }
+  static Seal of(const Bth& bth) { return {bth.reserved6, static_cast<uint8_t>(bth.reserved7 & ~kCopyMask)}; }
+  friend bool operator==(const Seal&, const Seal&) = default;
+};
+
+/// How often the packet of a sealed frame was sent before; kCopyMask: at least so often.
+inline uint8_t copy_of(const Bth& bth) { return bth.reserved7 & Seal::kCopyMask; }
 
 struct Hello {
   static constexpr std::size_t kBytes = 20;
   static constexpr uint32_t kMagic = 0x55524f43;  // "UROC"
-  static constexpr uint8_t kVersion = 1;
+  static constexpr uint8_t kVersion = 2;          ///< 1: frames had no seal
 
   uint32_t epoch = 0;       ///< the sender's, not 0
   uint32_t peer_epoch = 0;  ///< the receiver's; 0: the sender does not know it yet
@@ -63,7 +88,7 @@ struct Sack {
   uint32_t epoch = 0;      ///< the receiver's
   Psn base{};              ///< the next PSN that the sender expects
   Psn echo{};              ///< the request packet that triggered this SACK
-  uint8_t echo_tag = 0;    ///< how often that packet had been retransmitted, 0..127 (the BTH's seven reserved bits)
+  uint8_t echo_tag = 0;    ///< copy_of() that packet
   bool duplicate = false;  ///< that packet was a duplicate, and of no use
   uint32_t hold = 0;       ///< nanoseconds between that packet's arrival and this frame
   uint32_t words = 0;      ///< of the bitmap

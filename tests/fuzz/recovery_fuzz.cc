@@ -173,7 +173,13 @@ class Peer {
     packet.bth.opcode = opcode;
     packet.bth.dest_qpn = side_.qp().qpn();
     packet.bth.psn = psn;
-    packet.bth.reserved7 = tag & 0x7f;
+    // Most frames without a seal are dropped.
+    if (tag != wire::Seal::kCopyMask) {
+      const wire::Seal seal = wire::Seal::of(kEpoch, side_.epoch());
+      packet.bth.reserved6 = seal.upper;
+      packet.bth.reserved7 = seal.lower;
+    }
+    packet.bth.reserved7 |= tag & wire::Seal::kCopyMask;
     packet.bth.ack_request = ack_request;
     packet.aeth = aeth;
     TestRegion& open = side_.open();

@@ -86,13 +86,33 @@ void spoil(Frame& frame, const PacketWords& words) {
   if (words.has("cut")) frame.resize(frame.size() - std::min<std::size_t>(frame.size(), words.number("cut")));
 }
 
+void set_seal(wire::Bth& bth, const PacketWords& words, wire::Seal seal) {
+  const std::string which = words.has("seal") ? words.own.at("seal") : "right";
+  if (which == "none") seal = {};
+  if (which == "wrong") seal.upper ^= 1;
+  bth.reserved6 |= seal.upper;
+  bth.reserved7 |= seal.lower;
+  if (words.has("copy")) bth.reserved7 |= static_cast<uint8_t>(words.number("copy"));
+}
+
+std::optional<std::string> compare_seal(const wire::Bth& bth, const PacketWords& words, wire::Seal seal) {
+  if (words.has("copy") && wire::copy_of(bth) != words.number("copy")) {
+    return fmt::format("   (the copy is {})", wire::copy_of(bth));
+  }
+  if (!words.has("seal")) return std::nullopt;
+  if (words.own.at("seal") == "none") seal = {};
+  return wire::Seal::of(bth) == seal ? std::nullopt : std::optional<std::string>("   (the seal differs)");
+}
+
 }  // namespace
 
 Frame build_frame(const ScriptLine& line, const Symbols& symbols, const Wiring& wiring, const ResolveVa& resolve) {
   const PacketWords words(
-      line, symbols, {"bad_icrc", "cut", "pad", "tver", "raw_opcode", "from", "to", "stream", "data", "vlan", "ecn"},
+      line, symbols,
+      {"bad_icrc", "cut", "pad", "tver", "raw_opcode", "from", "to", "stream", "data", "vlan", "ecn", "seal", "copy"},
       wiring.local_qpn);
-  const TextPacket text = parse_text(line, words.packet);
+  TextPacket text = parse_text(line, words.packet);
+  set_seal(text.packet.bth, words, wiring.peer_seal);
   EndpointOptions source = wiring.peer;
   if (words.has("from")) source.gid = parse_ipv4(words.own.at("from"));
   wire::Route route = make_route(source, wiring.local);
@@ -121,7 +141,8 @@ std::string describe(const Frame& frame) {
 
 std::optional<std::string> mismatch(const ScriptLine& line, const Symbols& symbols, const Wiring& wiring,
                                     const Frame& frame, const ResolveVa& resolve) {
-  const PacketWords words(line, symbols, {"!ack_req", "!se", "!answer", "!dup", "data", "tos"}, wiring.peer_qpn);
+  const PacketWords words(line, symbols, {"!ack_req", "!se", "!answer", "!dup", "data", "tos", "seal", "copy"},
+                          wiring.peer_qpn);
   const std::string expected = to_text(parse_text(line, words.packet));
   const auto packet = wire::parse(frame);
   if (!packet) return describe(frame);
@@ -142,6 +163,7 @@ std::optional<std::string> mismatch(const ScriptLine& line, const Symbols& symbo
   for (const auto& [key, value] : words.own) {
     if (key[0] == '!' && has_key(actual_words, key.substr(1))) return actual + "   (" + key.substr(1) + " is set)";
   }
+  if (const auto wrong = compare_seal(packet->bth, words, wiring.local_seal)) return actual + *wrong;
   if (words.has("tos") && route_of(*packet).traffic_class != words.number("tos")) {
     return actual + fmt::format("   (tos is {:#x})", route_of(*packet).traffic_class);
   }

@@ -258,17 +258,25 @@ void Runner::settle() {
   collect();
 }
 
-// A HELLO makes `ours` the engine's epoch.
-void Runner::learn(const Frame& frame) {
+// A HELLO of the engine makes `ours` its epoch. With both epochs, frames have seals.
+void Runner::learn(const Frame& frame, uint32_t& epoch) {
   const auto packet = wire::parse(frame);
   if (!packet || packet->bth.opcode != wire::Opcode::hello) return;
-  if (const auto hello = wire::Hello::load(packet->payload)) symbols_.set("ours", hello->epoch);
+  const auto hello = wire::Hello::load(packet->payload);
+  if (!hello) return;
+  // Not of a stranger beside a peer that has proven itself.
+  if (&epoch == &peer_epoch_ && epoch != 0 && hello->peer_epoch != local_epoch_) return;
+  epoch = hello->epoch;
+  if (&epoch == &local_epoch_) symbols_.set("ours", epoch);
+  if (local_epoch_ == 0 || peer_epoch_ == 0) return;
+  wiring_.local_seal = wire::Seal::of(local_epoch_, peer_epoch_);
+  wiring_.peer_seal = wire::Seal::of(peer_epoch_, local_epoch_);
 }
 
 void Runner::collect() {
   for (SentFrame& sent : endpoint_->sink().take()) {
     note(sent.raw ? fmt::format("> frame of {} bytes", sent.bytes.size()) : fmt::format("> {}", describe(sent.bytes)));
-    learn(sent.bytes);
+    learn(sent.bytes, local_epoch_);
     carry(sent);
     frames_.push_back(std::move(sent));
   }

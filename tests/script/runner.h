@@ -41,7 +41,7 @@ class Runner {
   void settle();
   void advance(const ScriptLine& line);
   void collect();
-  void learn(const Frame& frame);
+  void learn(const Frame& frame, uint32_t& epoch);
   void carry(const SentFrame& sent);
 
   // Actions.
@@ -102,6 +102,8 @@ class Runner {
   std::vector<RegionRequest> region_requests_;
   Symbols symbols_;
   Wiring wiring_;
+  uint32_t local_epoch_ = 0;
+  uint32_t peer_epoch_ = 0;
   Nanos now_{1'000'000};
   bool connected_ = false;
   bool hold_completions_ = false;

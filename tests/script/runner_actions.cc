@@ -42,6 +42,7 @@ void Runner::do_inject(const ScriptLine& line) {
   const Frame frame =
       build_frame(line, symbols_, wiring_, [this](uint64_t va, std::size_t n) { return resolve(va, n); });
   note(fmt::format("< {}", describe(frame)));
+  learn(frame, peer_epoch_);
   endpoint_->offer_to_rules(frame, now_, transport::FrameTakers::all);
   endpoint_->inject(frame, now_);
 }

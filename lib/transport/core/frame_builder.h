@@ -9,6 +9,7 @@
 #include "transport/core/seam.h"
 #include "transport/core/work.h"
 #include "wire/packet.h"
+#include "wire/recovery.h"
 
 namespace uroce::transport {
 
@@ -16,8 +17,9 @@ struct BthFlags {
   bool ack_request = false;
   bool solicited = false;
   bool becn = false;
-  uint8_t tag = 0;  ///< the seven reserved bits; other than 0 towards uroce peers alone
-  uint8_t ecn = 0;  ///< 2 bits; 0: as in the route
+  uint8_t copy = 0;  ///< wire::copy_of(); of sealed frames
+  uint8_t ecn = 0;   ///< 2 bits; 0: as in the route
+  wire::Seal seal{};
 };
 
 class FrameBuilder {
@@ -138,7 +140,8 @@ inline void FrameBuilder::write_headers(TxFrame& frame, const Destination& to, w
   bth.pkey = to.pkey;
   bth.dest_qpn = to.qpn;
   bth.ack_request = flags.ack_request;
-  bth.reserved7 = flags.tag;
+  bth.reserved6 = flags.seal.upper;
+  bth.reserved7 = flags.seal.lower | flags.copy;
   bth.becn = flags.becn;
   bth.psn = psn;
   bth.store(frame.header.data() + route.length);

@@ -13,13 +13,14 @@ namespace uroce::transport {
 
 class FrameTemplate {
  public:
-  /// Makes the template for packets of `payload` bytes in one span. `flags`: neither an ACK request nor a tag.
+  /// Makes the template for packets of `payload` bytes in one span. `flags`: neither an ACK request nor a copy.
   void make(const FrameBuilder::Destination& to, wire::Opcode opcode, std::size_t extended, uint32_t payload,
             BthFlags flags) {
     frame_.payload_length = payload;
     frame_.payload_spans = 1;
     FrameBuilder::write_headers(frame_, to, opcode, Psn(0), extended, flags);
     psn_at_ = to.route.length + std::size_t{kPsnOffset};
+    seal_ = uint32_t{flags.seal.lower} << 24;
     if (frame_.ip_version == 4) {
       uint16_t checksum = 0;
       std::memcpy(&checksum, frame_.header.data() + frame_.l3_offset + kChecksumOffset, sizeof checksum);
@@ -46,7 +47,7 @@ class FrameTemplate {
       std::memcpy(ip + kIdOffset, &id, sizeof id);
       std::memcpy(ip + kChecksumOffset, &checksum, sizeof checksum);
     }
-    store_be32(header + psn_at_, (ack_request ? kAckRequest : 0) | psn.value());
+    store_be32(header + psn_at_, (ack_request ? kAckRequest : 0) | seal_ | psn.value());
     return header + psn_at_ + sizeof(uint32_t);
   }
 
@@ -64,6 +65,7 @@ class FrameTemplate {
 
   TxFrame frame_{};
   std::size_t psn_at_ = 0;  // the BTH's last word
+  uint32_t seal_ = 0;       // in that word
   uint16_t sum_ = 0;        // IPv4: ones'-complement sum of the header with the id 0
 };
 

@@ -23,6 +23,7 @@ Outcome abandon_message(Context& ctx, Qp& qp, wire::Drop reason) {
 // As abandon_message(), for memory that the packet's key does not open.
 Outcome refuse_key(Context& ctx, Qp& qp, const wire::Packet& packet) {
   count_guess(ctx, packet, Guess::rkey);
+  qp.cold->key_brake.on_wrong(ctx.now);
   return abandon_message(ctx, qp, wire::Drop::remote_access);
 }
 
@@ -62,8 +63,10 @@ Outcome execute_send(Context& ctx, Qp& qp, const wire::Packet& packet) {
 Outcome execute_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const wire::OpFlags op = packet.op().flags;
   memory::Translation place{};
-  if (op.has(Op::first) && begin_write(ctx, qp, packet.reth, place) != WriteTarget::ok) {
-    return refuse_key(ctx, qp, packet);
+  if (op.has(Op::first)) {
+    if (qp.cold->key_brake.holds(packet.reth.rkey, ctx.now)) return refuse_key(ctx, qp, packet);
+    if (begin_write(ctx, qp, packet.reth, place) != WriteTarget::ok) return refuse_key(ctx, qp, packet);
+    if (packet.reth.length != 0) qp.cold->key_brake.on_opened(packet.reth.rkey);
   }
   const uint32_t length = static_cast<uint32_t>(packet.payload.size());
   if (!qp.rx.message.fits_reth(op, length)) return abandon_message(ctx, qp, wire::Drop::payload_length);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/random.h"
+
 namespace uroce::transport {
 namespace {
 
@@ -22,6 +24,13 @@ void PeerDiscovery::begin_again() {
   peer_epoch_ = candidate_epoch_ = 0;
   hellos_left_ = kHellos;
   wait_ = kFirstWait;
+}
+
+void PeerDiscovery::renew() {
+  // The old epoch is as secret as this one has to be.
+  Random next(uint64_t{peer_epoch_} << 32 | epoch_);
+  do epoch_ = static_cast<uint32_t>(next.next());
+  while (epoch_ == 0);
 }
 
 wire::Hello PeerDiscovery::hello(uint16_t capacity) const {

@@ -34,6 +34,8 @@ class PeerDiscovery {
   void begin(Retransmission setting, uint32_t epoch);
   /// The peer no longer behaves like a uroce peer: discovery starts again, and a HELLO is due.
   void begin_again();
+  /// Draws another epoch, so that the peer drops what it keeps. begin_again() comes next.
+  void renew();
 
   /// Has the peer been proven to be a uroce peer?
   bool proven() const { return peer_epoch_ != 0; }

@@ -109,7 +109,7 @@ Outcome end_connection(Context& ctx, Qp& qp) {
     r->discovery.stop();
     give_back_block(ctx, qp);
     qp.rx.message.set_later_wait(false);
-    qp.selective = false;
+    qp.end_selective();
     qp.tx.lost.forget(r->loss);
   }
   return Outcome::act(Outcome::kStopTimers);

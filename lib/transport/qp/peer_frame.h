@@ -23,6 +23,7 @@ inline wire::Opcode opcode_of(const Qp& qp, wire::Opcode rc) {
 
 inline void finish_to_peer(FrameBuilder& builder, TxFrame& frame, const Qp& qp, wire::Opcode opcode, Psn psn,
                            std::size_t extended, BthFlags flags = {}) {
+  flags.seal = qp.seal;
   builder.finish(frame, peer_of(builder, qp, psn), opcode, psn, extended, flags);
 }
 

@@ -85,7 +85,7 @@ void reset_qp(Qp& qp) {
   cold.algorithm = CongestionAlgorithm::none;
   cold.cnp = {};
   qp.paced = false;
-  qp.selective = false;
+  qp.end_selective();
   qp.flushing = false;
   qp.rung = true;
   qp.ecn = 0;

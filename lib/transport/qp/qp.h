@@ -18,6 +18,7 @@
 #include "transport/loss/retry_budget.h"
 #include "transport/qp/credits.h"
 #include "transport/qp/inbound_message.h"
+#include "transport/qp/key_brake.h"
 #include "transport/qp/recovery.h"
 #include "transport/qp/replay_store.h"
 #include "transport/qp/response_queue.h"
@@ -49,6 +50,7 @@ struct QpCold {
   std::unique_ptr<CongestionControl> congestion;              ///< RC, from RTR on; nullptr: none
   Pacer pacer;
   CnpLimiter cnp;
+  KeyBrake key_brake;  ///< UC
   bool communication_established = false;
   bool sq_drained_reported = false;
   uint32_t flush_until = 0;  ///< UC and UD, with Qp::flushing in RTS: SQ index of the first request to be sent
@@ -84,18 +86,19 @@ struct alignas(64) Qp {
   uint16_t udp_source = 0;
   uint8_t timeout = 0;
   uint8_t retry_cnt = 0;
-  uint8_t rnr_retry = 0;
-  uint8_t min_rnr_timer = 0;
+  uint8_t rnr_retry : 3 = 0;
+  uint8_t min_rnr_timer : 5 = 0;
+  uint8_t ecn = 0;  ///< of data packets, 2 bits; 0: as in the route
   AccessFlags access{};
   bool loopback : 1 = false;
   bool signal_all : 1 = false;
-  bool paced : 1 = false;      ///< pace_of() is not 0
-  bool selective : 1 = false;  ///< the peer is a uroce peer: selective retransmission
-  bool flushing : 1 = false;   ///< UC and UD: sends that stood in the queue at an error are not flushed yet
-  bool rung : 1 = true;        ///< work requests may be posted that were not fetched: has_posted()
-  uint8_t ecn = 0;             ///< of data packets, 2 bits; 0: as in the route
+  bool paced : 1 = false;          ///< pace_of() is not 0
+  bool selective : 1 = false;      ///< the peer is a uroce peer: selective retransmission
+  bool flushing : 1 = false;       ///< UC and UD: sends that stood in the queue at an error are not flushed yet
+  bool rung : 1 = true;            ///< work requests may be posted that were not fetched: has_posted()
+  bool timer_pending : 1 = false;  ///< ack_timer is armed for tx.wheel_deadline
   bool on_run_queue = false;
-  bool timer_pending = false;  ///< ack_timer is armed for tx.wheel_deadline
+  wire::Seal seal{};  ///< of frames to the peer: begin_selective()
   CqWriter* send_cq = nullptr;
   CqWriter* recv_cq = nullptr;
   QpCold* cold = nullptr;
@@ -147,6 +150,10 @@ struct alignas(64) Qp {
     uint32_t count_message() { return msn = (msn + 1) & Psn::kMask; }
   } rx;
 
+  void end_selective() {
+    selective = false;
+    seal = {};
+  }
   uint32_t mtu() const { return 1u << mtu_shift; }
   /// Of a message or READ response of `length` bytes. An empty one takes a packet, too.
   uint32_t packets_of(uint64_t length) const {

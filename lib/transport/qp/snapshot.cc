@@ -5,6 +5,7 @@
 #include "settings/names.h"
 #include "transport/congestion/dcqcn.h"
 #include "transport/congestion/swift.h"
+#include "transport/qp/seal.h"
 #include "transport/qp/send_window.h"
 #include "transport/qp/snapshot_check.h"
 #include "transport/qp/snapshot_members.h"
@@ -199,6 +200,9 @@ void persist_state(Archive& archive, const Context& ctx, Qp& qp) {
   persist_congestion(archive, ctx, qp);
   archive.group("tx", [&] { persist_slots(archive, qp); });
   if (qp.tx.recovery != nullptr) archive("recovery", *qp.tx.recovery);
+  if constexpr (Archive::kReads) {
+    if (qp.selective && qp.tx.recovery != nullptr) begin_selective(qp);
+  }
 }
 
 // The QP as if nothing had been read, but for its rings' positions.

@@ -12,8 +12,8 @@ namespace uroce::transport {
 
 /// A member that no reference can name: a bit.
 template <class Archive, class Value, class Set>
-void persist_value(Archive& archive, const char* name, Value value, Set&& set) {
-  archive(name, value);
+void persist_value(Archive& archive, const char* name, Value value, Set&& set, auto... range) {
+  archive(name, value, range...);
   set(value);
 }
 
@@ -165,8 +165,8 @@ void persist(Archive& archive, Qp::Responder& rx) {
 template <class Archive>
 void persist(Archive& archive, Qp& qp) {
   auto& [qpn, dest_qpn, pd, type, state, mtu_shift, max_rd_atomic, pkey, udp_source, timeout, retry_cnt, rnr_retry,
-         min_rnr_timer, access, loopback, signal_all, paced, selective, flushing, rung, ecn, on_run_queue,
-         timer_pending, send_cq, recv_cq, cold, route, tx, rx] = qp;
+         min_rnr_timer, ecn, access, loopback, signal_all, paced, selective, flushing, rung, timer_pending,
+         on_run_queue, seal, send_cq, recv_cq, cold, route, tx, rx] = qp;
   archive("dest_qpn", dest_qpn, 0, Psn::kMask);
   archive("state", state, QpState::reset, QpState::error);
   archive("mtu_shift", mtu_shift, 8, 12);
@@ -175,15 +175,16 @@ void persist(Archive& archive, Qp& qp) {
   archive("udp_source", udp_source);
   archive("timeout", timeout, 0, 31);
   archive("retry_cnt", retry_cnt, 0, 7);
-  archive("rnr_retry", rnr_retry, 0, 7);
-  archive("min_rnr_timer", min_rnr_timer, 0, 31);
+  persist_value(archive, "rnr_retry", uint8_t{rnr_retry}, [&](uint8_t count) { qp.rnr_retry = count & 7; }, 0, 7);
+  persist_value(
+      archive, "min_rnr_timer", uint8_t{min_rnr_timer}, [&](uint8_t code) { qp.min_rnr_timer = code & 31; }, 0, 31);
   archive("access", access);
   persist_value(archive, "loopback", bool{loopback}, [&](bool on) { qp.loopback = on; });
   persist_value(archive, "paced", bool{paced}, [&](bool on) { qp.paced = on; });
   persist_value(archive, "selective", bool{selective}, [&](bool on) { qp.selective = on; });
   persist_value(archive, "flushing", bool{flushing}, [&](bool on) { qp.flushing = on; });
   archive("ecn", ecn, 0, 3);
-  archive("timer_pending", timer_pending);
+  persist_value(archive, "timer_pending", bool{timer_pending}, [&](bool on) { qp.timer_pending = on; });
   archive("tx", tx);
   archive("rx", rx);
 }
@@ -192,7 +193,7 @@ void persist(Archive& archive, Qp& qp) {
 template <class Archive>
 void persist(Archive& archive, QpCold& cold) {
   auto& [spec, attr, srq, srqn, next_holder, previous_holder, held_place, send_slots, send_slot_stride, recv_wr_id,
-         recv_sges, replay, route, recovery, algorithm, congestion, pacer, cnp, communication_established,
+         recv_sges, replay, route, recovery, algorithm, congestion, pacer, cnp, key_brake, communication_established,
          sq_drained_reported, flush_until, on_flush_queue, next_in_flush_queue, previous_in_flush_queue,
          previous_in_run_queue, doorbell_ring, user, ack_timer, hello_timer, pacing_timer] = cold;
   archive("attr", attr);
@@ -201,6 +202,7 @@ void persist(Archive& archive, QpCold& cold) {
   archive("replay", replay);
   archive("pacer", pacer);
   archive("cnp", cnp);
+  archive("key_brake", key_brake);
   archive("communication_established", communication_established);
   archive("sq_drained_reported", sq_drained_reported);
   archive("flush_until", flush_until);

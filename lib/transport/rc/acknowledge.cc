@@ -137,9 +137,12 @@ Outcome on_ack(Context& ctx, Qp& qp, const wire::Packet& packet) {
 Outcome on_sack(Context& ctx, Qp& qp, const wire::Packet& packet) {
   ctx.counters.sacks_received.add();
   wire::Sack sack;
-  if (!load_credible_sack(qp, packet, sack)) {
+  const Credit credit = load_sack(qp, packet, sack);
+  if (credit != Credit::full) {
+    ctx.count_drop(wire::Drop::sack_invalid);
+    if (credit == Credit::foreign) return renew_epoch(ctx, qp);
     count_guess(ctx, packet, Guess::epoch);
-    return drop(ctx, wire::Drop::sack_invalid);
+    return {};
   }
   Outcome out;
   if (!qp.selective) {

@@ -2,6 +2,7 @@
 
 #include "transport/core/guess.h"
 #include "transport/qp/peer_frame.h"
+#include "transport/qp/seal.h"
 #include "transport/qp/send_window.h"
 #include "transport/rc/ack_timer.h"
 
@@ -30,7 +31,7 @@ Outcome trust_peer(Context& ctx, Qp& qp, const Proof& proof) {
   if (proof.round_trip && !r.loss.rtt().known()) r.loss.sample_rtt(*proof.round_trip);
   r.loss.on_new_peer(qp.tx.acked);
   r.probe.on_progress(ctx.now);
-  qp.selective = true;
+  begin_selective(qp);
   r.sack_due = true;
   update_window(ctx, qp);
   Outcome out = Outcome::act(Outcome::kHelloTimer);
@@ -42,10 +43,15 @@ Outcome distrust_peer(Context& ctx, Qp& qp) {
   Recovery& r = *qp.tx.recovery;
   drop_reordered(ctx, qp);
   r.discovery.begin_again();
-  qp.selective = false;
+  qp.end_selective();
   qp.tx.lost.forget(r.loss);
   update_window(ctx, qp);
   return request_hello(qp);
+}
+
+Outcome renew_epoch(Context& ctx, Qp& qp) {
+  qp.tx.recovery->discovery.renew();
+  return distrust_peer(ctx, qp);
 }
 
 Outcome send_hello(Context& ctx, Qp& qp) {

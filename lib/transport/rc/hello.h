@@ -15,5 +15,7 @@ Outcome send_hello(Context& ctx, Qp& qp);
 Outcome trust_peer(Context& ctx, Qp& qp, const Proof& proof);
 /// The peer no longer behaves like a uroce peer: Go-Back-N, and discovery starts again.
 Outcome distrust_peer(Context& ctx, Qp& qp);
+/// The peer keeps packets that this side never sent: it is to drop all that it keeps.
+Outcome renew_epoch(Context& ctx, Qp& qp);
 
 }  // namespace uroce::transport

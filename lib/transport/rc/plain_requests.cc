@@ -93,14 +93,15 @@ class PlainPackets {
     TxFrame& frame = ctx_.builder.next();
     ctx_.builder.add_payload(frame, payload, slot.length);
     if (!headers_.is_for(slot.length) && !last && same_path_) {
-      headers_.make(peer_of(ctx_.builder, qp_, psn), kOpcode, wire::Reth::kBytes, slot.length, {.ecn = qp_.ecn});
+      headers_.make(peer_of(ctx_.builder, qp_, psn), kOpcode, wire::Reth::kBytes, slot.length,
+                    {.ecn = qp_.ecn, .seal = qp_.seal});
     }
     std::byte* extended = nullptr;
     if (headers_.is_for(slot.length)) {
       extended = headers_.write(frame, psn, ack_request);
     } else {
       FrameBuilder::write_headers(frame, peer_of(ctx_.builder, qp_, psn), kOpcode, psn, wire::Reth::kBytes,
-                                  {.ack_request = ack_request, .ecn = qp_.ecn});
+                                  {.ack_request = ack_request, .ecn = qp_.ecn, .seal = qp_.seal});
       extended = FrameBuilder::extended_headers(frame, *qp_.route);
     }
     wire::Reth{slot.remote_addr, slot.rkey, slot.length}.store(extended);

@@ -12,8 +12,8 @@ namespace {
 
 using wire::Opcode;
 
-// Records that a request packet leaves, which takes so many PSNs. Returns its tag: how often it was sent before, which
-// a uroce peer echoes. The tag is in reserved bits of the BTH, which must be 0 towards other peers.
+// Records that a request packet leaves, which takes so many PSNs. Returns how often it was sent before, which a
+// uroce peer echoes.
 uint8_t record_departure(Context& ctx, Qp& qp, Psn psn, uint32_t packets = 1) {
   make_room(ctx, qp, psn + (packets - 1));
   const bool again = distance(psn, qp.tx.sent) < 0;
@@ -21,9 +21,9 @@ uint8_t record_departure(Context& ctx, Qp& qp, Psn psn, uint32_t packets = 1) {
   LossDetector& loss = qp.tx.recovery->loss;
   const uint16_t before = loss.on_sent(psn, again, ctx.now);
   if (!qp.selective) return 0;
-  const auto tag = static_cast<uint8_t>(std::min<uint16_t>(before, 127));
-  if (again) loss.note_retransmission(psn, tag, qp.tx.sent);
-  return tag;
+  const auto copy = static_cast<uint8_t>(std::min<uint16_t>(before, wire::Seal::kCopyMask));
+  if (again) loss.note_retransmission(psn, copy, qp.tx.sent);
+  return copy;
 }
 
 // Writes the XRCETH that every XRC request has. Returns its size in bytes.
@@ -50,7 +50,7 @@ bool emit_data(Context& ctx, Qp& qp, SendSlot& slot, const Segment& segment, Psn
   finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, opcode), psn, extended,
                  {.ack_request = ack_request,
                   .solicited = is_solicited(slot, segment),
-                  .tag = record_departure(ctx, qp, psn),
+                  .copy = record_departure(ctx, qp, psn),
                   .ecn = qp.ecn});
   charge_data(ctx, qp, frame);
   return true;
@@ -67,7 +67,7 @@ void emit_read_request(Context& ctx, Qp& qp, SendSlot& slot, uint32_t first, uin
   wire::Reth{slot.remote_addr + offset, slot.rkey, length}.store(headers + before);
   const bool again = distance(psn, qp.tx.sent) < 0;
   finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, Opcode::rc_read_request), psn, before + wire::Reth::kBytes,
-                 {.tag = record_departure(ctx, qp, psn, packets)});
+                 {.copy = record_departure(ctx, qp, psn, packets)});
   if (first > 0 || again) slot.asked_again = true;
 }
 
@@ -84,7 +84,7 @@ void emit_atomic(Context& ctx, Qp& qp, const SendSlot& slot) {
   const std::size_t before = store_xrceth(headers, qp, slot);
   header.store(headers + before);
   finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, opcode), slot.first_psn, before + wire::AtomicEth::kBytes,
-                 {.tag = record_departure(ctx, qp, slot.first_psn)});
+                 {.copy = record_departure(ctx, qp, slot.first_psn)});
 }
 
 void emit_placement(Context& ctx, Qp& qp, const SendSlot& slot) {
@@ -92,7 +92,7 @@ void emit_placement(Context& ctx, Qp& qp, const SendSlot& slot) {
   std::byte* const extended = FrameBuilder::extended_headers(frame, *qp.route);
   const std::size_t before = store_xrceth(extended, qp, slot);
   std::byte* const headers = extended + before;
-  const BthFlags flags{.tag = record_departure(ctx, qp, slot.first_psn)};
+  const BthFlags flags{.copy = record_departure(ctx, qp, slot.first_psn)};
   if (slot.opcode == WrOpcode::atomic_write) {
     wire::Reth{slot.remote_addr, slot.rkey, sizeof slot.swap}.store(headers);
     std::byte* const value = ctx.builder.scratch();

@@ -4,6 +4,7 @@
 
 #include "transport/core/guess.h"
 #include "transport/qp/receive_queue.h"
+#include "transport/qp/seal.h"
 #include "transport/rc/execute.h"
 #include "transport/rc/sack.h"
 
@@ -97,8 +98,13 @@ Outcome replay_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
 
 // --- Requests of a uroce peer that arrive ahead of their turn: kept, reported in a SACK, executed in their turn -----
 
-// Keeps a request that is ahead of its turn, and queues a SACK.
+// Keeps a request that is ahead of its turn, and queues a SACK. One without the seal leaves no trace: a stranger need
+// not hit the one PSN of the next packet to send it.
 [[gnu::noinline]] Outcome buffer_request(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  if (!is_sealed(qp, packet)) {
+    ctx.count_drop(wire::Drop::seal);
+    return {};
+  }
   ReorderBuffer& ahead = qp.tx.recovery->requests_ahead;
   const Psn psn = packet.bth.psn;
   const bool duplicate = ahead.has(psn, qp.rx.expected);

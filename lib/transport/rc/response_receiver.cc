@@ -1,6 +1,7 @@
 #include "transport/rc/response_receiver.h"
 
 #include "transport/core/guess.h"
+#include "transport/qp/seal.h"
 #include "transport/qp/work_queue.h"
 #include "transport/rc/completer.h"
 #include "transport/rc/lost_packets.h"
@@ -55,9 +56,13 @@ bool buffer_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
   return true;
 }
 
-// A response that is not the next one.
+// A response that is not the next one. Without the seal it leaves no trace, as a request ahead of its turn.
 Outcome on_early_response(Context& ctx, Qp& qp, const SendSlot& slot, const wire::Packet& packet) {
   const Psn psn = packet.bth.psn;
+  if (qp.selective && !is_sealed(qp, packet)) {
+    ctx.count_drop(wire::Drop::seal);
+    return {};
+  }
   if (&slot == &qp.slot(qp.tx.oldest)) {
     const WcStatus placed = place_response(ctx, qp, slot, packet);
     if (placed != WcStatus::success) return Outcome::fail(Failure::requester, placed);

@@ -41,18 +41,18 @@ void send_sack(Context& ctx, Qp& qp) {
   ctx.counters.sacks_sent.add();
 }
 
-bool load_credible_sack(const Qp& qp, const wire::Packet& packet, wire::Sack& sack) {
+Credit load_sack(const Qp& qp, const wire::Packet& packet, wire::Sack& sack) {
   const auto& tx = qp.tx;
   const uint32_t epoch = tx.recovery->discovery.epoch();
-  if (epoch == 0 || !wire::Sack::load(packet.payload, sack) || sack.epoch != epoch) return false;
-  if (distance(sack.base, tx.sent) > 0) return false;
-  if (packet.aeth.kind() != wire::AethKind::ack && packet.bth.psn != sack.base) return false;
+  if (epoch == 0 || !wire::Sack::load(packet.payload, sack) || sack.epoch != epoch) return Credit::none;
+  if (distance(sack.base, tx.sent) > 0) return Credit::none;
+  if (packet.aeth.kind() != wire::AethKind::ack && packet.bth.psn != sack.base) return Credit::none;
   for (uint32_t i = sack.words; i > 0; --i) {
     if (sack.bitmap[i - 1] == 0) continue;
     const uint32_t top = i * 64 - static_cast<uint32_t>(std::countl_zero(sack.bitmap[i - 1]));
-    return distance(sack.base + top, tx.sent) < 0;
+    return distance(sack.base + top, tx.sent) < 0 ? Credit::full : Credit::foreign;
   }
-  return true;
+  return Credit::full;
 }
 
 }  // namespace uroce::transport

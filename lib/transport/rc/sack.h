@@ -10,11 +10,11 @@ namespace uroce::transport {
 
 /// Does a uroce peer say that it sent `packet` before?
 inline bool is_retransmitted(const Qp& qp, const wire::Packet& packet) {
-  return packet.bth.reserved7 != 0 && qp.selective;
+  return qp.selective && wire::copy_of(packet.bth) != 0;
 }
 /// Makes `packet` the request that the next SACK echoes. `duplicate`: it had arrived before, and is of no use.
 inline void note_arrival(const Context& ctx, Qp& qp, const wire::Packet& packet, bool duplicate) {
-  qp.tx.recovery->echo = {packet.bth.psn, packet.bth.reserved7, duplicate, ctx.now};
+  qp.tx.recovery->echo = {packet.bth.psn, wire::copy_of(packet.bth), duplicate, ctx.now};
 }
 /// The SACK of a uroce peer that an ACK for `psn` stands for.
 inline wire::Sack sack_of(Psn psn) {
@@ -36,7 +36,12 @@ inline bool ack_says_all(const Context& ctx, const Qp& qp) {
 }
 /// Sends the pending reply as a SACK.
 void send_sack(Context& ctx, Qp& qp);
-/// False: `packet` has no valid SACK, or one for another connection, or one that acknowledges packets never sent.
-bool load_credible_sack(const Qp& qp, const wire::Packet& packet, wire::Sack& sack);
+/// Is a SACK to be believed?
+enum class Credit : uint8_t {
+  full,
+  none,     ///< it is malformed, or for another connection, or acknowledges packets never sent
+  foreign,  ///< the peer keeps packets that were never sent: a stranger has guessed a seal
+};
+Credit load_sack(const Qp& qp, const wire::Packet& packet, wire::Sack& sack);
 
 }  // namespace uroce::transport

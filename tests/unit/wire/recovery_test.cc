@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <vector>
 
+#include "base/random.h"
 #include "tests/support/packet_text.h"
 
 namespace uroce::wire {
@@ -49,11 +51,34 @@ TEST(Hello, ComesBack) {
 TEST(Hello, LiesInNetworkOrderBehindItsMagic) {
   const std::vector<std::byte> bytes = bytes_of(sample_hello());
   EXPECT_EQ(load_be32(bytes.data()), 0x55524f43u);
-  EXPECT_EQ(load8(bytes.data() + 4), 1);
+  EXPECT_EQ(load8(bytes.data() + 4), 2);
   EXPECT_EQ(load_be16(bytes.data() + 6), 1023);
   EXPECT_EQ(load_be32(bytes.data() + 8), 0x89abcdefu);
   EXPECT_EQ(load_be32(bytes.data() + 12), 0x01234567u);
   EXPECT_EQ(load_be32(bytes.data() + 16), 0u);
+}
+
+TEST(Seals, AreTenBitsOfBothEpochs) {
+  std::set<uint32_t> seen;
+  Random random(3);
+  for (int i = 0; i < 20'000; ++i) {
+    const auto sender = static_cast<uint32_t>(random.next());
+    const auto receiver = static_cast<uint32_t>(random.next());
+    const Seal seal = Seal::of(sender, receiver);
+    EXPECT_EQ(seal, Seal::of(sender, receiver));
+    EXPECT_NE(seal, Seal{});
+    Bth bth;
+    bth.reserved6 = seal.upper;
+    bth.reserved7 = seal.lower | 5;
+    std::byte bytes[Bth::kBytes];
+    bth.store(bytes);
+    Bth back;
+    back.read(bytes);
+    EXPECT_EQ(Seal::of(back), seal) << "it fits the reserved bits";
+    EXPECT_EQ(copy_of(back), 5);
+    seen.insert(seal.upper << 7 | seal.lower);
+  }
+  EXPECT_EQ(seen.size(), 1023u);
 }
 
 TEST(Hello, IsRejectedWithAnotherLengthMagicOrVersion) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/random.h"
 #include "tests/support/encode.h"
 #include "tests/support/test_endpoint.h"
 #include "wire/recovery.h"
@@ -16,24 +17,27 @@ namespace {
 
 // The frame of `opcode` with PSN `psn` that the peer of queue pair `qpn` sends.
 test::Frame from_peer(test::TestEndpoint& endpoint, const test::EndpointOptions& peer, wire::Opcode opcode,
-                      uint32_t psn, std::span<const std::byte> payload, uint32_t qpn = 2) {
+                      uint32_t psn, std::span<const std::byte> payload, wire::Seal seal, uint32_t qpn = 2) {
   wire::Packet packet;
   packet.bth.opcode = opcode;
   packet.bth.dest_qpn = qpn;
   packet.bth.psn = Psn(psn);
+  packet.bth.reserved6 = seal.upper;
+  packet.bth.reserved7 = seal.lower;
   test::Frame frame(wire::kMaxHeaderBytes + payload.size() + 8);
   frame.resize(test::encode(frame, packet, test::make_route(peer, endpoint.options()), payload));
   return frame;
 }
 
-// The payload of a peer's answer to the one HELLO that the endpoint has sent.
-void answer_hello(test::TestEndpoint& endpoint, std::array<std::byte, wire::Hello::kBytes>& answer) {
+// The payload of a peer's answer to the one HELLO that the endpoint has sent, and the seal of the peer's frames.
+void answer_hello(test::TestEndpoint& endpoint, std::array<std::byte, wire::Hello::kBytes>& answer, wire::Seal& seal) {
   const auto sent = endpoint.sink().take();
   ASSERT_EQ(sent.size(), 1u);
   const auto said = wire::parse(sent[0].bytes);
   ASSERT_TRUE(said);
   const auto hello = wire::Hello::load(said->payload);
   ASSERT_TRUE(hello);
+  seal = wire::Seal::of(7, hello->epoch);
   wire::Hello{.epoch = 7, .peer_epoch = hello->epoch, .parking = 100, .answer = false}.store(answer.data());
 }
 
@@ -48,9 +52,10 @@ TEST(ReorderedRequests, NothingIsKeptForAQueuePairThatIsDestroyed) {
   qp->connect({.dest_qpn = 3, .sq_psn = 100, .rq_psn = 200}, test::make_route(endpoint.options(), peer));
   endpoint.run(Nanos(1'000));
   std::array<std::byte, wire::Hello::kBytes> answer;
-  ASSERT_NO_FATAL_FAILURE(answer_hello(endpoint, answer));
-  endpoint.inject(from_peer(endpoint, peer, wire::Opcode::hello, 0, answer), Nanos(2'000));
-  endpoint.inject(from_peer(endpoint, peer, wire::Opcode::rc_write_only, 201, {}), Nanos(3'000));
+  wire::Seal seal;
+  ASSERT_NO_FATAL_FAILURE(answer_hello(endpoint, answer, seal));
+  endpoint.inject(from_peer(endpoint, peer, wire::Opcode::hello, 0, answer, {}), Nanos(2'000));
+  endpoint.inject(from_peer(endpoint, peer, wire::Opcode::rc_write_only, 201, {}, seal), Nanos(3'000));
   EXPECT_EQ(endpoint.engine().parked_frames(), 1u);
   qp.reset();
   EXPECT_EQ(endpoint.engine().parked_frames(), 0u);
@@ -81,11 +86,12 @@ class Peers : public ::testing::Test {
     qp->connect({.dest_qpn = 3, .sq_psn = 100, .rq_psn = kExpectedPsn}, test::make_route(endpoint_.options(), peer));
     endpoint_.run(now_ += Nanos(1'000));
     std::array<std::byte, wire::Hello::kBytes> answer;
-    ASSERT_NO_FATAL_FAILURE(answer_hello(endpoint_, answer));
+    ASSERT_NO_FATAL_FAILURE(answer_hello(endpoint_, answer, seals_[qpn]));
     inject(qpn, wire::Opcode::hello, 0, answer);
   }
   void inject(uint32_t qpn, wire::Opcode opcode, uint32_t psn, std::span<const std::byte> payload) {
-    endpoint_.inject(from_peer(endpoint_, peers_.at(qpn), opcode, psn, payload, qpn), now_ += Nanos(100));
+    const test::Frame frame = from_peer(endpoint_, peers_.at(qpn), opcode, psn, payload, seals_.at(qpn), qpn);
+    endpoint_.inject(frame, now_ += Nanos(100));
   }
   /// A request `ahead` of its turn. Returns whether it was kept.
   bool park(uint32_t qpn, uint32_t ahead) {
@@ -96,7 +102,8 @@ class Peers : public ::testing::Test {
 
   Nanos now_{0};
   test::TestEndpoint endpoint_{options()};
-  std::map<uint32_t, test::EndpointOptions> peers_;
+  std::map<uint32_t, test::EndpointOptions> peers_;  // by queue pair
+  std::map<uint32_t, wire::Seal> seals_;             // likewise
   std::vector<std::unique_ptr<test::TestQp>> qps_;
 };
 
@@ -109,6 +116,21 @@ TEST_F(Peers, OneWithManyQueuePairsLeavesRoomForAnother) {
   EXPECT_EQ(endpoint_.engine().parked_frames(), 6u);
   EXPECT_TRUE(park(10, 1)) << "the other peer's";
   EXPECT_FALSE(park(2, 9));
+}
+
+// A stranger on the network knows addresses and the queue pair, and no PSN: with a window of 255 this many frames hit
+// it.
+TEST_F(Peers, ASweepOverAllPsnsParksNothing) {
+  connect(2, 2);
+  Random random(11);
+  constexpr uint32_t kStep = 255;
+  for (uint32_t psn = kExpectedPsn + 1; psn < kExpectedPsn + Psn::kMask; psn += kStep) {
+    const uint64_t drawn = random.next();
+    seals_[2] = {static_cast<uint8_t>(drawn & 0x3f), static_cast<uint8_t>(drawn >> 6 & 0x78)};
+    inject(2, wire::Opcode::rc_send_only, psn, {});
+  }
+  EXPECT_EQ(endpoint_.engine().parked_frames(), 0u);
+  EXPECT_GE(endpoint_.engine().counters().drops[static_cast<std::size_t>(wire::Drop::seal)].get(), 1u);
 }
 
 }  // namespace
