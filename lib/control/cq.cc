@@ -81,8 +81,8 @@ Result<void> Cq::resize(uint32_t entries) {
     // Completions since the check above that do not fit are an overrun.
     const auto work = [&](transport::Engine&) { writer(engine).move(place.ring(engine)); };
     if (auto ran = device.runner().run(engine, work); !ran) {
-      // Some engines already write to the new rings, this one to the old ones: keep both.
-      device.objects().keep(std::move(*memory));
+      // Some engines already write to the new rings, this one to the old ones: both stay as long as the queue.
+      abandoned_.push_back(std::move(*memory));
       return ran;
     }
   }
@@ -119,7 +119,7 @@ void Cq::destroy(Cq* cq) {
     Device& device = *held;
     const auto lock = device.runner().lock();
     if (!cq->is_forgotten()) {
-      // An engine may raise its events; it stays until the engine is known to be stopped.
+      // An engine may raise its events; it stays until the engine answers or is known to be stopped.
       device.objects().defer([cq] { destroy(cq); });
       return;
     }

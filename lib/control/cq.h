@@ -55,6 +55,7 @@ class Cq final : public CompletionListener {
   uint32_t id_;
   std::unique_ptr<QueueMemory> header_;
   std::unique_ptr<QueueMemory> rings_;
+  std::vector<std::unique_ptr<QueueMemory>> abandoned_;  // of resizes that not all engines have made
   queues::CqPlace place_;
   std::shared_ptr<CqChannel> channel_;
   std::vector<Writer> writers_;  // by engine

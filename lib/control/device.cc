@@ -79,8 +79,18 @@ void Device::shut_down() {
     stuck = objects_.take_deferred();
   }
   for (const auto& destroy : stuck) destroy();
-  const auto lock = runner_.lock();
-  objects_.release_memory();
+}
+
+std::size_t Device::release_late() {
+  if (objects_.late() == 0 || !runner_.all_answer()) return objects_.late();
+  std::vector<std::function<void()>> due;
+  {
+    const auto lock = runner_.lock();
+    due = objects_.take_deferred();
+  }
+  // One that fails again is deferred again.
+  for (const auto& destroy : due) destroy();
+  return objects_.late();
 }
 
 void Device::report_link(bool up) {

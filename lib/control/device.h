@@ -85,6 +85,9 @@ class Device {
   /// To be called after the last poll of the engines and before the host goes. Objects of applications
   /// stay valid: their calls fail with ENODEV, and they can be destroyed.
   void shut_down();
+  /// Destroys the objects whose engine did not answer when they were destroyed, if all engines answer now. Returns how
+  /// many are left. Waits for no engine that is stuck; call it again. The caller does not hold the lock.
+  std::size_t release_late();
 
   // --- Any thread -----------------------------------------------------------------------------------------------
 

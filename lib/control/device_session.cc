@@ -12,6 +12,27 @@ namespace {
 
 static_assert(kMaxSessions <= transport::Doorbells::kMaxRings, "an engine polls a doorbell ring of each session");
 
+// The first `engines` engines poll the doorbells no more. False: one did not reply, and may still poll.
+bool detach(Device& device, uint32_t id, uint32_t engines) {
+  bool detached = true;
+  for (uint32_t index = 0; index < engines; ++index) {
+    const auto work = [id](transport::Engine& engine) { engine.detach_doorbells(id); };
+    detached = device.runner().run(index, work).has_value() && detached;
+  }
+  return detached;
+}
+
+using Rings = std::vector<std::unique_ptr<QueueMemory>>;
+
+// Gives the number of a session back, whose doorbells the first `engines` engines poll. The lock is held.
+void end_doorbells(Device& device, uint32_t id, uint32_t engines, const std::shared_ptr<Rings>& rings) {
+  if (detach(device, id, engines)) return device.objects().session_numbers().give_back(id);
+  device.objects().defer([&device, id, engines, rings] {
+    const auto lock = device.runner().lock();
+    end_doorbells(device, id, engines, rings);
+  });
+}
+
 }  // namespace
 
 Result<std::shared_ptr<DeviceSession>> DeviceSession::open(std::shared_ptr<Device> device,
@@ -70,7 +91,7 @@ Result<void> DeviceSession::attach() {
                                      device_->config().name, index, transport::Doorbells::kMaxRings));
     }
     if (ran) continue;
-    end(detach(index));
+    end_doorbells(*device_, id_, index, std::make_shared<Rings>(doorbells_.release()));
     return ran;
   }
   return {};
@@ -104,31 +125,13 @@ transport::Traffic DeviceSession::traffic() const {
   return sum;
 }
 
-bool DeviceSession::detach(uint32_t engines) {
-  bool detached = true;
-  for (uint32_t index = 0; index < engines; ++index) {
-    const auto work = [id = id_](transport::Engine& engine) { engine.detach_doorbells(id); };
-    detached = device_->runner().run(index, work).has_value() && detached;
-  }
-  return detached;
-}
-
 void DeviceSession::destroy(DeviceSession* session) {
   const std::shared_ptr<Device> device = session->device_;
   const auto lock = device->runner().lock();
   device->events().remove_listener(*session->events_);
   device->objects().give_back_session();
-  session->end(session->detach(device->engines()));
+  end_doorbells(*device, session->id_, device->engines(), std::make_shared<Rings>(session->doorbells_.release()));
   delete session;
-}
-
-// An engine that did not reply may still poll the doorbells under this number.
-void DeviceSession::end(bool detached) {
-  if (detached) {
-    device_->objects().session_numbers().give_back(id_);
-  } else {
-    for (auto& memory : doorbells_.release()) device_->objects().keep(std::move(memory));
-  }
 }
 
 Result<void> DeviceSession::check_owner(const void* object, const DeviceSession* owner, const char* what) const {

@@ -108,10 +108,6 @@ class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
                 std::unique_ptr<AsyncEventQueue> events, SessionDoorbells doorbells, const transport::Owner& owner);
   /// Lets every engine poll this session's doorbells. After an error none does. The caller holds the lock.
   Result<void> attach();
-  /// The first `engines` engines poll them no more. False: one did not reply, and may still poll. The lock is held.
-  bool detach(uint32_t engines);
-  /// Gives back the number, or keeps what an engine may still use. The lock is held.
-  void end(bool detached);
   static void destroy(DeviceSession* session);
   Result<void> check_domain(const XrcDomain* domain) const;
   Result<void> check_owner(const void* object, const DeviceSession* owner, const char* what) const;

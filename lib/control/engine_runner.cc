@@ -1,5 +1,6 @@
 #include "control/engine_runner.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 
@@ -121,6 +122,22 @@ Result<void> EngineRunner::quiesce() {
     }
   }
   return {};
+}
+
+bool EngineRunner::all_answer() {
+  const std::unique_lock held(mutex_, std::try_to_lock);
+  if (!held.owns_lock() || stopped()) return false;
+  while (questions_.size() < count()) {
+    auto question = std::make_shared<transport::Task>([](transport::Engine&) {});
+    if (!engines_[questions_.size()]->submit(question)) return false;
+    questions_.push_back(std::move(question));
+  }
+  if (!std::ranges::all_of(questions_, &transport::Task::done)) {
+    for (uint32_t engine = 0; engine < count(); ++engine) host_.wake(engine);
+    return false;
+  }
+  questions_.clear();
+  return true;
 }
 
 void EngineRunner::stop() {

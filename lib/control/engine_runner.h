@@ -58,6 +58,10 @@ class EngineRunner {
   /// does not block other calls. Errors: ETIMEDOUT naming the engine.
   Result<void> quiesce();
 
+  /// Asks each engine for a sign of life, without waiting: true in a later call, once all have answered. One thread at
+  /// a time, which does not hold the lock.
+  bool all_answer();
+
   /// The engines are not polled any more, and the host is about to go. From now on run() uses the calling thread.
   void stop();
   bool stopped() const { return stopped_.load(std::memory_order_acquire); }
@@ -84,6 +88,7 @@ class EngineRunner {
   std::atomic<bool> stopped_{false};
   std::atomic<std::thread::id> waiting_;  // the thread inside run() that waits
   std::vector<std::unique_ptr<transport::Engine>> engines_;
+  std::vector<transport::TaskPtr> questions_;  // of all_answer(), by engine; empty: none was asked
 };
 
 }  // namespace uroce::control

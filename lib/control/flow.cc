@@ -89,7 +89,8 @@ void Flow::destroy(Flow* flow) {
     const std::shared_ptr<Device> device = flow->table_[0]->session()->device();
     const auto lock = device->runner().lock();
     if (!flow->table_[0]->on_every_engine([flow](transport::Engine& engine) { engine.flows().remove(flow->id_); })) {
-      // An engine that still has the rule may deliver to the queue pair. Both stay until the engines have stopped.
+      // An engine that still has the rule may deliver to the queue pair. Both stay until it answers, or the engines
+      // have stopped.
       device->objects().defer([flow] { destroy(flow); });
       return;
     }

@@ -2,6 +2,8 @@
 // their numbers here when they are created and give them back when they are destroyed; each kind's file says how.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -69,13 +71,19 @@ class ObjectRegistry {
   /// A new receive rule's number; never given twice.
   uint64_t next_flow() { return ++last_flow_; }
 
-  // An engine that did not reply may still use an object's memory. These keep it until all engines have stopped.
-  /// `destroy` destroys the object; it is called without the lock.
-  void defer(std::function<void()> destroy) { deferred_.push_back(std::move(destroy)); }
-  void keep(std::unique_ptr<QueueMemory> memory) { stuck_memory_.push_back(std::move(memory)); }
+  /// An engine that did not reply may still use an object's memory, which stays until the engines answer again or have
+  /// stopped. `destroy` destroys the object; it is called without the lock.
+  void defer(std::function<void()> destroy) {
+    deferred_.push_back(std::move(destroy));
+    late_.store(deferred_.size(), std::memory_order_relaxed);
+  }
   /// The caller calls each of these, without the lock.
-  std::vector<std::function<void()>> take_deferred() { return std::exchange(deferred_, {}); }
-  void release_memory() { stuck_memory_.clear(); }
+  std::vector<std::function<void()>> take_deferred() {
+    late_.store(0, std::memory_order_relaxed);
+    return std::exchange(deferred_, {});
+  }
+  /// How many are deferred. Any thread, without the lock.
+  std::size_t late() const { return late_.load(std::memory_order_relaxed); }
 
  private:
   std::string device_;
@@ -94,7 +102,7 @@ class ObjectRegistry {
   uint32_t next_engine_ = 0;
   uint64_t last_flow_ = 0;
   std::vector<std::function<void()>> deferred_;
-  std::vector<std::unique_ptr<QueueMemory>> stuck_memory_;
+  std::atomic<std::size_t> late_{0};
 };
 
 }  // namespace uroce::control

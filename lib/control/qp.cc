@@ -103,7 +103,7 @@ void ControlQp::destroy(ControlQp* qp) {
     const auto lock = device->runner().lock();
     qp->leave_groups();
     if (!device->runner().run(qp->engine_, [qp](transport::Engine& engine) { engine.detach(*qp->core_); })) {
-      // The engine may be using the queues at this moment; they stay until the engine is known to be stopped.
+      // The engine may be using the queues at this moment; they stay until it answers or is known to be stopped.
       device->objects().defer([qp] { destroy(qp); });
       return;
     }

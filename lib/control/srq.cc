@@ -42,8 +42,7 @@ Result<std::shared_ptr<ControlSrq>> DeviceSession::create_srq(std::shared_ptr<Pd
   if (is_xrc) {
     const auto work = [&srq](transport::Engine& e) { e.attach_srq(srq->shared()); };
     if (auto ran = device_->runner().run(engine, work); !ran) {
-      // The engine may find the queue later; it stays until the engine is known to be stopped.
-      device_->objects().defer([late = srq.release()] { ControlSrq::destroy(late); });
+      device_->objects().give_back_srq(*id);
       return std::unexpected(ran.error());
     }
   }
@@ -91,10 +90,7 @@ Result<void> ControlSrq::resize(uint32_t max_wr) {
     shared_.held = to.held;
     moved = true;
   };
-  if (auto ran = device.runner().run(engine_, work); !ran) {
-    device.objects().keep(std::move(*memory));
-    return ran;
-  }
+  if (auto ran = device.runner().run(engine_, work); !ran) return ran;
   if (!moved) {
     return fail(EINVAL,
                 fmt::format("cannot resize shared receive queue {} to {} receives: {} are posted, and its limit "
@@ -111,7 +107,7 @@ void ControlSrq::destroy(ControlSrq* srq) {
     Device& device = *srq->pd_->session()->device();
     const auto lock = device.runner().lock();
     if (srq->is_xrc()) {
-      // The engine may be using the queue at this moment; it stays until the engine is known to be stopped.
+      // The engine may be using the queue at this moment; it stays until the engine answers or is known to be stopped.
       const auto work = [srq](transport::Engine& engine) { engine.detach_srq(srq->shared_); };
       if (!device.runner().run(srq->engine_, work)) {
         device.objects().defer([srq] { destroy(srq); });

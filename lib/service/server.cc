@@ -55,7 +55,8 @@ struct Server::Impl final : ServerView {
   LogLimit log_limit;
   // The server's thread only:
   GuessWatch guess_watch;
-  uint64_t memory = memory_room().machine();  // that the daemon may use
+  std::map<const control::Device*, std::size_t> late;  // at the last look
+  uint64_t memory = memory_room().machine();           // that the daemon may use
   std::chrono::steady_clock::time_point next_look{};
 
   const std::vector<std::shared_ptr<control::Device>>& devices() const override { return all_devices; }
@@ -106,6 +107,7 @@ struct Server::Impl final : ServerView {
   void reap();
   void settle_waits() const;
   void look_at_memory();
+  void release_late();
 };
 
 void Server::Impl::run() {
@@ -119,6 +121,7 @@ void Server::Impl::run() {
     reap();
     log_what_was_left_out();
     look_at_memory();
+    release_late();
     if (const auto line = guess_watch.look(all_devices, connection_manager, std::chrono::steady_clock::now())) {
       log(Severity::warning, *line);
     }
@@ -140,6 +143,24 @@ void Server::Impl::look_at_memory() {
   if (const auto line = memory_room().about(); !line.empty()) log(Severity::info, line);
   memory = allowed;
   users->set_memory(allowed);
+}
+
+void Server::Impl::release_late() {
+  for (const auto& device : all_devices) {
+    const std::size_t left = device->release_late();
+    std::size_t& told = late[device.get()];
+    if (left != 0 && told == 0) {
+      log(Severity::warning,
+          fmt::format("{}: {} objects of programs that have gone stay, because an engine does not answer; they are "
+                      "released when it does; check that the lcore that polls it runs",
+                      device->config().name, left));
+    }
+    if (left == 0 && told != 0) {
+      log(Severity::info,
+          fmt::format("{}: its engines answer again; what programs left is released", device->config().name));
+    }
+    told = left;
+  }
 }
 
 void Server::Impl::log_what_was_left_out() {

@@ -265,6 +265,37 @@ TEST_F(QpTest, ADeadEngineIsNamedAndTheQueuePairStaysUntilItIsKnownToRest) {
   EXPECT_TRUE(watch.expired());
 }
 
+TEST_F(QpTest, WhatADeadEngineMayUseIsReleasedOnceItAnswers) {
+  start({.engine_timeout = 10ms});
+  auto qp = *create();
+  world_.port().frozen = true;
+  const std::weak_ptr<Cq> cq = cq_;
+  const std::weak_ptr<Pd> pd = pd_;
+  const std::weak_ptr<DeviceSession> session = session_;
+  qp.reset();
+  cq_.reset();
+  pd_.reset();
+  session_.reset();
+  EXPECT_EQ(world_.device()->release_late(), 1u) << "the queue pair, which has the others";
+  EXPECT_EQ(world_.device()->release_late(), 1u) << "the engine has not answered";
+  EXPECT_FALSE(cq.expired() || pd.expired() || session.expired());
+  world_.port().frozen = false;
+  EXPECT_TRUE(world_.run_until([&] { return world_.device()->release_late() == 0; }));
+  EXPECT_TRUE(cq.expired() && pd.expired() && session.expired());
+  EXPECT_TRUE(DeviceSession::open(world_.device()).has_value());
+}
+
+TEST_F(QpTest, DoorbellsThatADeadEngineMayPollAreReleasedOnceItAnswers) {
+  start({.engine_timeout = 10ms});
+  cq_.reset();
+  pd_.reset();
+  world_.port().frozen = true;
+  session_.reset();
+  EXPECT_EQ(world_.device()->release_late(), 1u);
+  world_.port().frozen = false;
+  EXPECT_TRUE(world_.run_until([&] { return world_.device()->release_late() == 0; }));
+}
+
 TEST_F(QpTest, ACreateThatTimedOutLeavesNothingBehind) {
   start({.settings = {.max_qp = 2}, .engine_timeout = 10ms});
   world_.port().frozen = true;
