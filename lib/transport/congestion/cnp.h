@@ -23,11 +23,19 @@ class CnpLimiter {
   }
   void on_sent() { ++sent_; }
   void on_received() { ++received_; }
+  /// A paced data packet has left, which a switch may mark.
+  void on_data() {
+    if (unmarked_ < kMostUnmarked) ++unmarked_;
+  }
   /// A CNP arrived for a QP with congestion control. True: the QP reacts. A CNP within half an interval of the one
-  /// before is ignored. Half, because a CNP that travels faster arrives closer to the one before than it left.
-  bool heed(Nanos now, uint32_t interval_us) {
+  /// before is ignored. Half, because a CNP that travels faster arrives closer to the one before than it left. There
+  /// are no more CNPs than data packets, so more are forged. `paced`: data packets were told of by on_data().
+  bool heed(Nanos now, uint32_t interval_us, bool paced) {
     constexpr uint32_t kUsualInterval = 50;
     if (now < next_reaction_) return false;
+    if (!paced) unmarked_ = kMostUnmarked;
+    if (unmarked_ == 0) return false;
+    --unmarked_;
     next_reaction_ = now + std::chrono::microseconds(interval_us != 0 ? interval_us : kUsualInterval) / 2;
     return true;
   }
@@ -37,16 +45,21 @@ class CnpLimiter {
 
   template <class Archive>
   void persist(Archive& archive) {
-    auto& [next_cnp, next_reaction, sent, received] = *this;
+    auto& [next_cnp, next_reaction, unmarked, sent, received] = *this;
     archive.moment("next_cnp", next_cnp);
     archive.moment("next_reaction", next_reaction);
+    archive("unmarked", unmarked, 0, kMostUnmarked);
     archive("sent", sent);
     archive("received", received);
   }
 
  private:
+  /// Data packets of which no CNP has told, at most: those of a few round trips.
+  static constexpr uint32_t kMostUnmarked = 64;
+
   Nanos next_cnp_{0};       // marks are reported again from then on
   Nanos next_reaction_{0};  // CNPs count again from then on
+  uint32_t unmarked_ = kMostUnmarked;
   uint64_t sent_ = 0;
   uint64_t received_ = 0;
 };

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "transport/qp/peer_frame.h"
+#include "transport/qp/seal.h"
 #include "transport/qp/send_window.h"
 
 namespace uroce::transport {
@@ -39,6 +40,7 @@ void charge_paced(const Context& ctx, Qp& qp, const TxFrame& frame) {
   const uint32_t bytes =
       frame.header_length + frame.payload_length + frame.pad + static_cast<uint32_t>(wire::kIcrcBytes);
   if (control != nullptr) control->on_sent(bytes, ctx.now);
+  qp.cold->cnp.on_data();
   const uint64_t pace = pace_of(qp);
   qp.paced = pace != 0;
   if (qp.paced) qp.cold->pacer.charge(bytes, pace, ctx.now);
@@ -61,12 +63,13 @@ Outcome on_mark(Context& ctx, Qp& qp) {
   return Outcome::wake();
 }
 
-void on_cnp(Context& ctx, Qp& qp) {
+void on_cnp(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  if (qp.selective && !is_sealed(qp, packet)) return ctx.count_drop(wire::Drop::seal);
   ctx.counters.cnps_received.add();
   CnpLimiter& cnp = qp.cold->cnp;
   cnp.on_received();
   CongestionControl* control = qp.cold->congestion.get();
-  if (control == nullptr || !cnp.heed(ctx.now, ctx.config.settings.congestion.dcqcn.cnp_interval_us)) {
+  if (control == nullptr || !cnp.heed(ctx.now, ctx.config.settings.congestion.dcqcn.cnp_interval_us, qp.paced)) {
     ctx.counters.cnps_ignored.add();
     return;
   }

@@ -47,7 +47,7 @@ bool awaits_turn(const Qp& qp);
 /// A marked data packet has arrived: a CNP may be due.
 Outcome on_mark(Context& ctx, Qp& qp);
 /// A CNP has arrived: this side slows down.
-void on_cnp(Context& ctx, Qp& qp);
+void on_cnp(Context& ctx, Qp& qp, const wire::Packet& packet);
 void send_cnp(Context& ctx, Qp& qp);
 
 }  // namespace uroce::transport

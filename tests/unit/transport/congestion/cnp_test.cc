@@ -27,24 +27,24 @@ TEST(CnpLimiter, AnIntervalOfZeroReportsNothing) {
 
 TEST(CnpLimiter, HeedsOneReportInHalfAnInterval) {
   CnpLimiter cnp;
-  EXPECT_TRUE(cnp.heed(at_us(0), 50));
-  EXPECT_FALSE(cnp.heed(at_us(24), 50));
-  EXPECT_TRUE(cnp.heed(at_us(25), 50));
-  EXPECT_FALSE(cnp.heed(at_us(49), 50));
+  EXPECT_TRUE(cnp.heed(at_us(0), 50, false));
+  EXPECT_FALSE(cnp.heed(at_us(24), 50, false));
+  EXPECT_TRUE(cnp.heed(at_us(25), 50, false));
+  EXPECT_FALSE(cnp.heed(at_us(49), 50, false));
 }
 
 TEST(CnpLimiter, AFloodCostsOneReactionPer25Microseconds) {
   CnpLimiter cnp;
   int reactions = 0;
-  for (int64_t us = 0; us < 1'000; ++us) reactions += cnp.heed(at_us(us), 50) ? 1 : 0;
+  for (int64_t us = 0; us < 1'000; ++us) reactions += cnp.heed(at_us(us), 50, false) ? 1 : 0;
   EXPECT_EQ(reactions, 40);
 }
 
 TEST(CnpLimiter, WithoutAnIntervalOfItsOwnTheUsualOneHolds) {
   CnpLimiter cnp;
-  EXPECT_TRUE(cnp.heed(at_us(0), 0));
-  EXPECT_FALSE(cnp.heed(at_us(24), 0));
-  EXPECT_TRUE(cnp.heed(at_us(25), 0));
+  EXPECT_TRUE(cnp.heed(at_us(0), 0, false));
+  EXPECT_FALSE(cnp.heed(at_us(24), 0, false));
+  EXPECT_TRUE(cnp.heed(at_us(25), 0, false));
 }
 
 TEST(CnpLimiter, Counts) {
