@@ -5,16 +5,11 @@
 
 namespace uroce::transport {
 
+// Both are rare, and not inlined: the compiler would inline less elsewhere.
+
 /// The peer is a proven uroce peer, whose epoch is known from now on.
-inline void begin_selective(Qp& qp) {
-  const PeerDiscovery& discovery = qp.tx.recovery->discovery;
-  qp.selective = true;
-  qp.seal = wire::Seal::of(discovery.epoch(), discovery.peer_epoch());
-}
+[[gnu::cold, gnu::noinline]] void begin_selective(Qp& qp);
 /// Has `packet` the seal of the proven peer?
-inline bool is_sealed(const Qp& qp, const wire::Packet& packet) {
-  const PeerDiscovery& discovery = qp.tx.recovery->discovery;
-  return wire::Seal::of(packet.bth) == wire::Seal::of(discovery.peer_epoch(), discovery.epoch());
-}
+[[gnu::cold, gnu::noinline]] bool is_sealed(const Qp& qp, const wire::Packet& packet);
 
 }  // namespace uroce::transport

@@ -277,6 +277,8 @@ TEST(PacedReads, AreAnsweredOnce) {
       wire::Packet report;
       report.bth.opcode = wire::Opcode::cnp;
       report.bth.dest_qpn = 0x22;
+      report.bth.reserved6 = from.qp().seal.upper;
+      report.bth.reserved7 = from.qp().seal.lower;
       std::array<std::byte, 128> frame;
       const std::size_t bytes = test::encode(frame, report, left.route_to(right), {});
       right.inject(std::span(frame).first(bytes), now);
