@@ -8,8 +8,9 @@
 #   --no-guests  leaves out the tests that boot a guest in QEMU
 #   --no-system  leaves out all tests of whole programs; needs neither root nor packages that only those need
 #   --long       also makes 100,000 connections in a row, 2,000,000 registrations, 200 iSER logins and 100 runs of qperf -cm1
-#                (5 minutes), runs programs of Debian 11, 12 and unstable, and runs clang-tidy on every file (20 minutes) and
-#                libFuzzer (20 s for each target, after a build with clang)
+#                (5 minutes), runs programs of Debian 11, 12 and unstable, runs programs against the rxe of Debian 13's
+#                kernel, and runs clang-tidy on every file (20 minutes) and libFuzzer (20 s for each target, after a build
+#                with clang)
 # The last line is `N passed, N failed, N skipped` and counts test cases. The exit code is not 0 when one failed.
 # shellcheck source=config/common.sh
 . "$(dirname "$0")/common.sh"
@@ -29,7 +30,7 @@ while [ $# -gt 0 ]; do
       [ -d "lib/${quick:-none}" ] || die "--quick takes a folder of lib/, such as transport, not '$quick'."
       shift
       ;;
-    -h | --help) sed -n '2,13s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,14s/^# //p' "$0"; exit 0 ;;
     *) die "unknown option '$1'; test.sh --help shows those that it has." ;;
   esac
   shift
@@ -100,7 +101,10 @@ else
   compile build
   [ $run = yes ] || exit 0
   [ $kind = build ] || config/hugepages.sh || true
-  [ -n "${leave_out[*]}" ] || tests/interop/kernel.py build/interop-kernel || true
+  if [ -z "${leave_out[*]}" ]; then
+    tests/interop/kernel.py build/interop-kernel || true
+    tests/interop/kernel.py build/interop-kernel-trixie --release trixie || true
+  fi
   run_tests build "${leave_out[@]}"
   [ $kind = build ] || step clang-format config/lint.sh format
   if [ $long = yes ]; then
@@ -111,6 +115,8 @@ else
     step "a release with a later protocol" env UROCE_BUILD=build UROCE_NEXT_RELEASE=1 tests/system/test_versions.py Builds
     step "programs of Debian 11, 12 and unstable" env UROCE_BUILD=build UROCE_DISTRIBUTIONS="bullseye bookworm sid" \
       tests/system/test_distributions.py
+    step "programs with Debian 13's rxe" env UROCE_BUILD=build UROCE_KERNEL=build/interop-kernel-trixie \
+      tests/interop/test_rxe.py Programs
     step clang-tidy env UROCE_TIDY_SECONDS="${UROCE_TIDY_SECONDS:-2400}" config/lint.sh tidy
     for target in $(config/fuzz.sh --list); do
       step "fuzz $target" env UROCE_FUZZ_SEED=1 config/fuzz.sh "$target" "${UROCE_FUZZ_SECONDS:-20}" -verbosity=0

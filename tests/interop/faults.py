@@ -3,6 +3,7 @@
 import os
 import time
 
+import guest as guests
 import interop
 
 SEED = int(os.environ.get("UROCE_SEED", "1"))
@@ -10,6 +11,8 @@ BATCHES = 8
 MTU = 1024
 FAULTS = {"lost": {"lose": 0.03}, "repeated": {"repeat": 0.1}, "reordered": {"delay": 0.05},
           "all": {"lose": 0.02, "repeat": 0.05, "delay": 0.03}}
+# From this version of Linux on, an ACK that arrives late, between two responses to a READ, ends rxe's queue pair (README.md).
+LATE_ACK_ENDS = (6, 2)
 # Operation and length, in the order in which they are posted.
 BATCH = (("SEND", 3000), ("WRITE", 9000), ("FETCH_ADD", 8), ("READ", 7000), ("WRITE_IMM", 1025), ("SEND_IMM", 1), ("READ", 1024))
 
@@ -23,8 +26,11 @@ class Faults(interop.Case):
         a, b = self.pair(requester, responder, "RC", MTU, timeout=16)
         slots = [(self.region(requester, length + 64, "write"), self.region(responder, length + 64, "read", "write", "atomic"))
                  for _, length in BATCH]
+        faults = dict(FAULTS[fault])
+        if "delay" in faults and requester.name == "rxe" and guests.linux() >= LATE_ACK_ENDS:
+            faults["of"] = "wire2"  # uroce's frames arrive in their order.
         begin = time.monotonic()
-        self.rig.set_faults(seed=SEED, **FAULTS[fault])
+        self.rig.set_faults(seed=SEED, **faults)
         try:
             for batch in range(BATCHES):
                 self.run_batch(a, b, slots, batch)

@@ -11,7 +11,7 @@ import harness
 import kernel as kernels
 
 HERE = pathlib.Path(__file__).resolve().parent
-KERNEL = pathlib.Path(os.environ.get("UROCE_KERNEL", harness.BUILD / "interop-kernel"))
+KERNEL = pathlib.Path(os.environ.get("UROCE_KERNEL", harness.BUILD / "interop-kernel")).resolve()
 # DPDK needs SSE4.2. Newer processors are slow when emulated: they have AVX, and a larger state that each switch of tasks saves.
 CPU = "Nehalem,+rdrand"
 # QEMU translates a program's code once for each address at which it lies. With the same addresses in each process (norandmaps) a
@@ -24,6 +24,11 @@ COMMANDS = ("10.98.0.1", "10.98.0.2")
 COMMAND_PORT = 7000
 MTU = 4200  # of the wires: path MTU 4096 and headers
 QUEUE = 2000  # frames that a tap holds until the guest takes them: 1 MiB of UC at path MTU 1024 fits
+
+
+def linux():
+    """The version of the guest's kernel, as (6, 12)."""
+    return tuple(int(part) for part in (KERNEL / "release").read_text().split(".")[:2])
 
 
 def archive(entries):

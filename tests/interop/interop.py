@@ -16,7 +16,7 @@ def record(table, *values):
     _results.append([table, *values])
 
 
-def save_results(name="interop-results.json"):
+def save_results(name):
     (harness.BUILD / name).write_text(json.dumps(_results, indent=0))
 
 

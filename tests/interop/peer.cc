@@ -43,11 +43,9 @@ std::uint8_t pattern(std::uint32_t seed, std::size_t at) {
 }
 
 unsigned access_flags(const Json& request) {
-  static const std::map<std::string, unsigned> kNames = {{"local", IBV_ACCESS_LOCAL_WRITE},
-                                                         {"write", IBV_ACCESS_REMOTE_WRITE},
-                                                         {"read", IBV_ACCESS_REMOTE_READ},
-                                                         {"atomic", IBV_ACCESS_REMOTE_ATOMIC},
-                                                         {"flush", kAccessFlushGlobal}};
+  static const std::map<std::string, unsigned> kNames = {
+      {"local", IBV_ACCESS_LOCAL_WRITE},    {"write", IBV_ACCESS_REMOTE_WRITE}, {"read", IBV_ACCESS_REMOTE_READ},
+      {"atomic", IBV_ACCESS_REMOTE_ATOMIC}, {"flush", kAccessFlushGlobal},      {"on_demand", IBV_ACCESS_ON_DEMAND}};
   unsigned flags = 0;
   for (const Json& name : request.at("access")) flags |= kNames.at(name.get<std::string>());
   return flags;

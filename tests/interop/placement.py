@@ -4,6 +4,7 @@ import socket
 import threading
 import zlib
 
+import guest as guests
 import interop
 
 MTU = 1024
@@ -53,15 +54,9 @@ class Resealed:
 
 
 class Placement(interop.Case):
-    def setUp(self):
-        super().setUp()
-        release = self.rig.guest.run("uname -r").strip()
-        self.known = tuple(int(part) for part in release.split(".")[:2]) >= NEEDS
-        self.release = release
-
     def need(self):
-        if not self.known:
-            self.skipTest(f"rxe of Linux {self.release} has neither ATOMIC WRITE nor FLUSH; those of 6.2 and later have")
+        if guests.linux() < NEEDS:
+            self.skipTest("the guest's rxe has neither ATOMIC WRITE nor FLUSH; those of Linux 6.2 and later have")
 
     def words(self, requester, responder):
         """Many of them, so that max_rd_atomic holds some back. The last one to each word counts."""
@@ -136,8 +131,8 @@ class Placement(interop.Case):
 
     def test_an_rxe_without_them_does_not_answer(self):
         """It drops what it does not know: the request fails as if the peer had gone, and the peer's queue pair stays."""
-        if self.known:
-            self.skipTest(f"rxe of Linux {self.release} has ATOMIC WRITE")
+        if guests.linux() >= NEEDS:
+            self.skipTest("the guest's rxe has ATOMIC WRITE")
         a, b = self.pair(self.host, self.guest, "RC", MTU, operations=OPERATIONS, timeout=15, retry_cnt=1)
         source, sink = self.region(self.host, 8), self.region(self.guest, 64, "write")
         a.post("ATOMIC_WRITE", source, 8, 0, sink, 0, value=VALUE)

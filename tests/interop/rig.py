@@ -42,7 +42,7 @@ def missing():
         if shutil.which(program) is None:
             return f"{program} is not installed; config/packages.txt names its package"
     if not kernels.complete(guests.KERNEL):
-        return f"there is no kernel for the guest: tests/interop/kernel.py {guests.KERNEL} downloads it"
+        return f"there is no kernel for the guest in {guests.KERNEL}; tests/interop/kernel.py downloads one"
     if subprocess.run(["unshare", "--net", "true"], capture_output=True, timeout=30, check=False).returncode:
         return "this machine allows no network namespaces"
     return None

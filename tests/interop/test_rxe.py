@@ -6,13 +6,14 @@ import sys
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "system")]
 
+import guest as guests  # noqa: E402
 import harness  # noqa: E402
 import interop  # noqa: E402
 import rig  # noqa: E402
 from errors import Dropped, Errors, Unanswered  # noqa: E402, F401  pylint: disable=unused-import
 from faults import Faults  # noqa: E402, F401  pylint: disable=unused-import
 from hello import Hello  # noqa: E402, F401  pylint: disable=unused-import
-from matrix import Interface, Matrix  # noqa: E402, F401  pylint: disable=unused-import
+from matrix import Interface, Matrix, OnDemand  # noqa: E402, F401  pylint: disable=unused-import
 from ping import Ping  # noqa: E402, F401  pylint: disable=unused-import
 from placement import Placement  # noqa: E402, F401  pylint: disable=unused-import
 from programs import Programs  # noqa: E402, F401  pylint: disable=unused-import
@@ -26,4 +27,4 @@ if __name__ == "__main__":
     try:
         harness.main()
     finally:
-        interop.save_results()
+        interop.save_results(guests.KERNEL.name.replace("kernel", "results") + ".json")
