@@ -10,8 +10,10 @@
 #include <ctime>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "dropin/ibverbs/later_verbs.h"
+#include "rxe_flush.h"
 
 namespace interop {
 
@@ -333,12 +335,19 @@ Json Peer::post_placement(const Json& request) {
   auto* qp = static_cast<later::QpEx*>(ibv_qp_to_qp_ex(queue_pairs_.at(request.at("qp")).qp.get()));
   const std::uint32_t rkey = request.at("rkey");
   const std::uint64_t address = request.at("remote_addr");
+  const std::uint64_t wr_id = request.value("wr_id", std::uint64_t{0});
+  const auto type = request.value("type", std::uint8_t{1});
+  const auto level = request.value("level", std::uint8_t{0});
+  const bool flush = request.at("op") == "FLUSH";
+  if (flush && std::string_view(context_->device->name).starts_with("rxe")) {
+    post_rxe_flush(qp, {wr_id, address, request.at("length"), rkey, type, level});
+    return Json::object();
+  }
   ibv_wr_start(qp);
-  qp->wr_id = request.value("wr_id", std::uint64_t{0});
+  qp->wr_id = wr_id;
   qp->wr_flags = IBV_SEND_SIGNALED;
-  if (request.at("op") == "FLUSH") {
-    qp->wr_flush(qp, rkey, address, request.at("length"), request.value("type", std::uint8_t{1}),
-                 request.value("level", std::uint8_t{0}));
+  if (flush) {
+    qp->wr_flush(qp, rkey, address, request.at("length"), type, level);
   } else {
     const std::uint64_t value = request.at("value");
     ibv_wr_atomic_write(qp, rkey, address, &value);

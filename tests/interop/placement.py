@@ -17,21 +17,25 @@ ACCESS = ("local", "write", "read", "atomic", "flush")
 VALUE = 0x0123456789ABCDEF
 
 
-def sealed_as_rxe(frame):
-    """The frame with the ICRC that rxe expects of a FLUSH: it takes the headers for payload, too, and counts them twice."""
+def sealed(frame, as_rxe):
+    """The FLUSH with its ICRC; or with that of rxe, which takes the headers for payload, too, and counts them twice."""
     covered = bytearray(frame[IP:-4])
     for at in (1, 8, 10, 11, UDP - IP + 6, UDP - IP + 7, BTH - IP + 4):
         covered[at] = 0xFF
-    return frame[:-4] + zlib.crc32(b"\xff" * 8 + covered + frame[BTH:-4]).to_bytes(4, "little")
+    twice = frame[BTH:-4] if as_rxe else b""
+    return frame[:-4] + zlib.crc32(b"\xff" * 8 + covered + twice).to_bytes(4, "little")
 
 
 class Resealed:
-    """Sends each FLUSH that leaves on the wire once more, with rxe's ICRC, until the end of the block."""
+    """Until the end of the block each FLUSH on `wire` goes on once more: uroce's with rxe's ICRC, out of `wire`, and rxe's with the
+    right one, out of `to`."""
 
-    def __init__(self, wire):
+    def __init__(self, wire, to=None):
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
         self.socket.bind((wire, 0))
         self.socket.settimeout(0.1)
+        self.of_rxe = to is not None
+        self.to = (to or wire, ETH_P_ALL)
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self.run)
 
@@ -41,8 +45,9 @@ class Resealed:
                 frame, source = self.socket.recvfrom(65536)
             except socket.timeout:
                 continue
-            if source[2] == socket.PACKET_OUTGOING and frame[12:14] == b"\x08\x00" and frame[BTH : BTH + 1] == bytes((FLUSH,)):
-                self.socket.send(sealed_as_rxe(frame))
+            arrives = source[2] != socket.PACKET_OUTGOING
+            if arrives == self.of_rxe and frame[12:14] == b"\x08\x00" and frame[BTH : BTH + 1] == bytes((FLUSH,)):
+                self.socket.sendto(sealed(frame, not self.of_rxe), self.to)
 
     def __enter__(self):
         self.thread.start()
@@ -53,11 +58,13 @@ class Resealed:
         self.socket.close()
 
 
-class Placement(interop.Case):
+class Case(interop.Case):
     def need(self):
         if guests.linux() < NEEDS:
             self.skipTest("the guest's rxe has neither ATOMIC WRITE nor FLUSH; those of Linux 6.2 and later have")
 
+
+class Placement(Case):
     def words(self, requester, responder):
         """Many of them, so that max_rd_atomic holds some back. The last one to each word counts."""
         a, b = self.pair(requester, responder, "RC", MTU, operations=OPERATIONS)
@@ -101,7 +108,6 @@ class Placement(interop.Case):
                     self.refused(*self.sides(direction), status, **how)
 
     def test_flush_uroce_to_rxe(self):
-        """In the other direction Debian's rxe provider (rdma-core 44) has no call to ask for it."""
         self.need()
         a, b = self.pair(self.host, self.guest, "RC", MTU, operations=(*OPERATIONS, "FLUSH"), responder_access=ACCESS, timeout=17)
         source, sink = self.region(self.host, 8), self.region(self.guest, 4096, "write", "flush")
@@ -139,3 +145,50 @@ class Placement(interop.Case):
         self.assertEqual([c["status"] for c in a.sent(seconds=20)], ["transport retry counter exceeded"])
         self.assertEqual((a.state(), b.state()), ("ERR", "RTS"))
         self.assertEqual(sink.wrong(0, 0, 0), {})
+
+
+class FlushOfRxe(Case):
+    """rxe asks for FLUSH, on the wire whose relay lets a resealed frame in."""
+
+    wire = 2
+
+    def setUp(self):
+        super().setUp()
+        self.need()
+
+    def both(self, access=ACCESS, region=("write", "flush"), timeout=20):
+        a, b = self.pair(self.guest, self.host, "RC", MTU, operations=OPERATIONS, responder_access=access, timeout=timeout)
+        return a, b, self.region(self.guest, 8), self.region(self.host, 4096, *region)
+
+    def test_flush_rxe_to_uroce(self):
+        a, b, source, sink = self.both()
+        with Resealed("wire2", "far2"):
+            a.post("ATOMIC_WRITE", source, 8, 0, sink, 8, value=VALUE, wr_id=1)
+            a.post("FLUSH", source, 4096, 0, sink, 0, wr_id=2)
+            a.post("FLUSH", source, 0, 0, sink, 0, level=1, wr_id=3)
+            sent = a.sent(3)
+        self.assertEqual([(c["wr_id"], c["status"]) for c in sent], [(number, "success") for number in (1, 2, 3)])
+        self.assertEqual(sink.word(8), VALUE)
+        self.assertEqual((a.state(), b.state()), ("RTS", "RTS"))
+
+    def test_flush_with_the_icrc_of_rxe_is_dropped(self):
+        a, b, source, sink = self.both(timeout=17)
+        a.post("FLUSH", source, 4096, 0, sink, 0)
+        self.assertEqual(a.sent(seconds=0.3), [], "rxe has learnt the ICRC of a FLUSH; README.md can say so")
+        # rxe repeats it with address 0, which uroce refuses.
+        with Resealed("wire2", "far2"):
+            self.assertEqual([c["status"] for c in a.sent()], ["remote access error"])
+        self.assertEqual((a.state(), b.state()), ("ERR", "ERR"))
+
+    def test_flush_that_uroce_refuses(self):
+        for name, how, post, status in (
+                ("queue pair without flushes", {"access": ACCESS[:4]}, {}, "remote invalid request error"),
+                ("no right", {"region": ("write",)}, {}, "remote access error"),
+                ("bad key", {}, {"rkey": 0x7FFFFF00}, "remote access error"),
+                ("persistence", {}, {"type": 2}, "remote invalid request error")):
+            with self.subTest(error=name):
+                a, b, source, sink = self.both(**how)
+                with Resealed("wire2", "far2"):
+                    a.post("FLUSH", source, 8, 0, sink, 0, **post)
+                    self.assertEqual([c["status"] for c in a.sent()], [status])
+                self.assertEqual((a.state(), b.state()), ("ERR", "ERR"))

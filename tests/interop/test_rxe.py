@@ -15,7 +15,7 @@ from faults import Faults  # noqa: E402, F401  pylint: disable=unused-import
 from hello import Hello  # noqa: E402, F401  pylint: disable=unused-import
 from matrix import Interface, Matrix, OnDemand  # noqa: E402, F401  pylint: disable=unused-import
 from ping import Ping  # noqa: E402, F401  pylint: disable=unused-import
-from placement import Placement  # noqa: E402, F401  pylint: disable=unused-import
+from placement import FlushOfRxe, Placement  # noqa: E402, F401  pylint: disable=unused-import
 from programs import Programs  # noqa: E402, F401  pylint: disable=unused-import
 
 if __name__ == "__main__":
