@@ -45,6 +45,7 @@ class Program:
     client_program: str = None  # where it is not the server's
     stays: bool = False  # the server would serve on: it is ended
     twice: bool = False  # the server listens a second time, and the client does not wait for it
+    hasty: bool = False  # the client does not wait for its sends, and rxe drops them with its queue pair
 
     @property
     def name(self):
@@ -77,7 +78,7 @@ PROGRAMS = (
     Program("ib_write_bw -R -F -n 100", " {rdma}", **PERF_CM),
     Program("ib_read_bw -R -F -n 100", " {rdma}", **PERF_CM),
     Program("cmtime", " -s {rdma} -c 20", " -b {rdma}", says=r"(?m)^destroy *: +\d", stays=True, **CM),
-    Program("stdbuf -oL mckey -b {own} -m 239.1.2.3", " -s", says="return status 0", ready="joined"),
+    Program("stdbuf -oL mckey -b {own} -m 239.1.2.3", " -s", says="return status 0", ready="joined", hasty=True),
     Program(f"rstream {STREAM} -S 100000 -T v", " -s {rdma}", " -b {rdma}", says=STREAMED, **CM),
     Program(f"rstream {STREAM} -S 64 -T n", " -s {rdma}", " -b {rdma}", family=6, says=STREAMED, **CM),
     Program(f"riostream {STREAM} -S 10000 -T v", " -s {rdma}", " -b {rdma}", says=STREAMED, **CM),
@@ -93,15 +94,22 @@ class Runs:
             "LD_PRELOAD": preload.TELLS, "UROCE_TEST_LISTENS": told, "UROCE_TEST_LISTENS_AT": program.ready})
         self.await_server(program, server, listening, told)
         go_on = f"/run/listens-again-{next(SERIAL)}" if client is self.guest else self.directory / "listens-again"
-        hold = {"LD_PRELOAD": preload.TELLS} | ({"UROCE_TEST_CONNECTS_AGAIN_AFTER": go_on} if program.twice else {})
+        hasty = program.hasty and client is self.guest
+        hold = {"LD_PRELOAD": preload.TELLS}
+        hold |= {"UROCE_TEST_CONNECTS_AGAIN_AFTER": go_on} if program.twice else {}
+        hold |= {"UROCE_TEST_LEAVES_AFTER": go_on} if hasty else {}
         calling = self.launch(program, client, server, hold)
+        ended = []
+        if hasty:
+            ended.append((self.end(listening), listening))
+            self.shell(client, f": >{go_on}")
         if program.twice:
             self.await_file(server, listening, f"{told}.2")
             self.shell(client, f": >{go_on}")
-        ended = [(self.end(calling), calling)]
+        ended.append((self.end(calling), calling))
         if program.stays:
             self.stop(listening)
-        else:
+        elif not hasty:
             ended.append((self.end(listening), listening))
         both = "\n".join(str(running) for running in (calling, listening))
         for code, running in ended:
@@ -132,7 +140,7 @@ class Runs:
             command = program.client_program + command.removeprefix(program.command)
         command = command.format(device=side.device, gid=side.gid[program.family], rdma=server.addresses[program.family],
                                  own=side.addresses[program.family], peer=guests.COMMANDS[0 if server is self.host else 1])
-        if program.ready not in ("listen", "bind"):
+        if program.ready not in ("listen", "bind") and "UROCE_TEST_LEAVES_AFTER" not in env:
             env = {}
         if side is self.guest:
             settings = " ".join(f"{key}={value}" for key, value in env.items())

@@ -38,11 +38,15 @@ int tell(int result, const char* at) {
   return result;
 }
 
+void await_file(const char* variable) {
+  const char* file = std::getenv(variable);
+  if (file == nullptr) return;
+  for (int tries = 0; tries < 3000 && access(file, F_OK) != 0; ++tries) usleep(10'000);
+}
+
 void await_turn() {
   static std::atomic<int> calls = 0;
-  const char* file = std::getenv("UROCE_TEST_CONNECTS_AGAIN_AFTER");
-  if (++calls == 1 || file == nullptr) return;
-  for (int tries = 0; tries < 3000 && access(file, F_OK) != 0; ++tries) usleep(10'000);
+  if (++calls > 1) await_file("UROCE_TEST_CONNECTS_AGAIN_AFTER");
 }
 
 std::atomic<int> asking = 0;               // threads in rdma_get_cm_event()
@@ -64,6 +68,13 @@ int rdma_listen(rdma_cm_id* id, int backlog) { return tell(next(&rdma_listen, "r
 int rdma_connect(rdma_cm_id* id, rdma_conn_param* parameters) {
   await_turn();
   return next(&rdma_connect, "rdma_connect")(id, parameters);
+}
+
+// mckey's sender does not wait for its sends, which may end with it. UROCE_TEST_LEAVES_AFTER names a file that it waits
+// for.
+int rdma_leave_multicast(rdma_cm_id* id, sockaddr* group) {
+  await_file("UROCE_TEST_LEAVES_AFTER");
+  return next(&rdma_leave_multicast, "rdma_leave_multicast")(id, group);
 }
 
 int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
