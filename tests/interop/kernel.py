@@ -32,10 +32,10 @@ BUILT_IN_LATER = {"crc32_generic", "crc32c_generic"}
 MORE_ROOTS = {"card_modules": CARD_ROOTS, "storage_modules": STORAGE_ROOTS}
 
 
-def run(*command, cwd=None, seconds=300):
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=seconds, check=False)
+def run(program, *words, options=(), cwd=None, seconds=300):
+    done = subprocess.run([program, *options, *words], cwd=cwd, capture_output=True, text=True, timeout=seconds, check=False)
     if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+        raise RuntimeError(f"{' '.join([program, *words])}: {done.stderr.strip()}")
     return done.stdout
 
 
@@ -49,7 +49,7 @@ class Archive:
             self.update()
 
     def apt(self, tool, *words, **how):
-        return run(f"apt-{tool}", *self.options, *words, **how)
+        return run(f"apt-{tool}", *words, options=self.options, **how)
 
     def mirror(self):
         found = self.apt("get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Label: Debian", "Component: main")
