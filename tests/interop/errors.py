@@ -1,6 +1,6 @@
 """Errors that a peer causes, RNR and its recovery: the status at both ends, and what the connection is good for then.
 
-What is expected is what the IBTA specification says (vol. 1, 9.7.5.2, 9.9.2, 9.9.3). Where rxe as the responder has it
+What is expected is what the IBTA specification says (vol. 1, 9.7.5.2, 9.9.2, 9.9.3, 11.6.2). Where rxe as the responder has it
 otherwise, `rxe` says so; README.md has these departures in words.
 """
 
@@ -33,6 +33,7 @@ class Error:
 
 
 REMOTE_ACCESS = "remote access error"
+LOCAL_ACCESS = "local access error"
 INVALID = "remote invalid request error"
 OPERATION = "remote operation error"
 LENGTH = "local length error"
@@ -43,7 +44,7 @@ RXE_CANNOT_PLACE = {"status": OPERATION, "receive_status": "local QP operation e
 ERRORS = (
     Error("bad_rkey_write", "WRITE", REMOTE_ACCESS, change_key=0x5A),
     Error("bad_rkey_write_imm", "WRITE_IMM", REMOTE_ACCESS, change_key=0x5A, receive=0,
-          receive_status=REMOTE_ACCESS),
+          receive_status=LOCAL_ACCESS, rxe={"receive_status": REMOTE_ACCESS}),
     Error("bad_rkey_read", "READ", REMOTE_ACCESS, change_key=0x5A),
     Error("bad_rkey_atomic", "FETCH_ADD", REMOTE_ACCESS, 8, change_key=0x5A),
     Error("no_such_key", "WRITE", REMOTE_ACCESS, change_key=0x7FFFFF00),
