@@ -76,6 +76,7 @@ Arena::Chunk::Chunk(Chunk&& other) noexcept
       data(std::exchange(other.data, nullptr)),
       bytes(other.bytes),
       sealed(other.sealed),
+      unsealable(other.unsealable),
       sparse(other.sparse),
       free(std::move(other.free)),
       mapping(std::move(other.mapping)),
@@ -168,7 +169,8 @@ std::vector<Arena::NewChunk> Arena::take_new_chunks() {
   const std::scoped_lock lock(mutex_);
   for (std::size_t index = sent_; index > 0 && !chunks_[index - 1].sealed; --index) {
     Chunk& chunk = chunks_[index - 1];
-    fcntl(chunk.fd.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
+    // Linux before 5.1 has no such seal, and says EINVAL.
+    chunk.unsealable = fcntl(chunk.fd.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0 && errno == EPERM;
     chunk.sealed = true;
   }
   std::vector<NewChunk> fresh;
@@ -182,6 +184,11 @@ std::vector<Arena::NewChunk> Arena::take_new_chunks() {
 bool Arena::broken() const {
   const std::scoped_lock lock(mutex_);
   return std::ranges::any_of(chunks_, [](const Chunk& chunk) { return chunk.watch->broken(); });
+}
+
+bool Arena::unsealable() const {
+  const std::scoped_lock lock(mutex_);
+  return std::ranges::any_of(chunks_, &Chunk::unsealable);
 }
 
 uint64_t Arena::used() const {

@@ -64,6 +64,8 @@ class Arena final : public control::QueueAllocator, public std::enable_shared_fr
   std::vector<NewChunk> take_new_chunks();
   /// Whether the client has removed pages.
   bool broken() const;
+  /// Whether the client has kept a piece from being sealed (F_SEAL_SEAL), so that it can punch holes for ever.
+  bool unsealable() const;
   uint64_t used() const;
 
  private:
@@ -73,6 +75,7 @@ class Arena final : public control::QueueAllocator, public std::enable_shared_fr
     std::byte* data = nullptr;
     uint64_t bytes = 0;
     bool sealed = false;
+    bool unsealable = false;
     bool sparse = false;                // of ordinary pages, present where something was allocated
     std::map<uint64_t, uint64_t> free;  // bytes by offset, never adjacent
     Share mapping;

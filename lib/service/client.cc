@@ -181,6 +181,7 @@ Result<void> Client::send(ClientState* device, uint32_t sequence, const Result<R
       header.chunks.push_back({chunk.index, chunk.bytes});
       fds.push_back(chunk.fd);
     }
+    if (device->arena->unsealable()) return fail(EPERM, "it kept the daemon from sealing its queues (F_SEAL_SEAL)");
   }
   std::vector<std::byte> bytes;
   message::encode(bytes, header, program_.protocol);

@@ -46,8 +46,9 @@ Result<void> check_rules(const MemoryFile& file, const MappingRules& rules) {
   if (rules.steady) return fail(EACCES, std::string(WaitAccount::kRefusal));
   if (rules.guard && !file.guardable && FaultWatch::can_guard()) {
     return fail(EACCES,
-                "cannot register memory of a file that is open only for reading: others wait while its owner removes "
-                "pages; open it for reading and writing, or let it belong to root");
+                "cannot register memory of a file that may only be read: others wait while its owner removes pages; "
+                "open it for reading and writing, seal it with F_SEAL_WRITE and F_SEAL_SHRINK, or let it belong to "
+                "root");
   }
   return {};
 }

@@ -85,10 +85,15 @@ uint64_t end_of_data(int fd, uint64_t from, uint64_t end) {
   return std::min(last, end);
 }
 
-/// Sealed memory has no holes punched (fcntl(2), shmem). A file that only root may write to is not punched by a client.
-bool is_punchable(int fd, const struct stat& file) {
-  const int seals = fcntl(fd, F_GET_SEALS);
-  if (seals >= 0 && (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != 0) return false;
+/// The seals of fcntl(2), and none where the file cannot have any.
+int seals_of(int fd) { return std::max(fcntl(fd, F_GET_SEALS), 0); }
+
+bool is_sealed_for_writing(int seals) { return (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != 0; }
+
+/// Memory that is sealed for writing has no holes punched (fcntl(2), shmem). It may still shrink and grow, which makes
+/// holes as well. A file that only root may write to is not punched by a client.
+bool is_punchable(int fd, int seals, const struct stat& file) {
+  if (is_sealed_for_writing(seals) && (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != 0) return false;
   const bool of_root = file.st_uid == 0 && (file.st_mode & (S_IWGRP | S_IWOTH)) == 0;
   return !of_root || may_write(fd);
 }
@@ -135,6 +140,7 @@ Result<MemoryFile> check_dmabuf(int fd, uint64_t offset, uint64_t length, bool a
 Result<MemoryFile> check_memory_file(int fd, uint64_t offset, uint64_t length, const FileRights& rights) {
   struct statfs system{};
   struct stat file{};
+  if (is_path_only(fd)) return fail(EBADF, "cannot register memory: the file is open with O_PATH; open it for access");
   // The kind first: fstat(2) of a stacked file system may wait for the client.
   if (fstatfs(fd, &system) != 0) return file_error();
   const auto type = static_cast<long>(system.f_type);
@@ -155,11 +161,17 @@ Result<MemoryFile> check_memory_file(int fd, uint64_t offset, uint64_t length, c
   const auto size = static_cast<uint64_t>(file.st_size);
   const auto whole = (size + page - 1) / page * page;
   if (offset > whole || length > whole - offset) return beyond_the_end(offset, length, size);
+  const int seals = seals_of(fd);
   return MemoryFile{.page = page,
                     .size = size,
                     .tells_of_holes = !huge,
-                    .punchable = type == TMPFS_MAGIC && is_punchable(fd, file),
-                    .guardable = may_write(fd)};
+                    .punchable = type == TMPFS_MAGIC && is_punchable(fd, seals, file),
+                    .guardable = may_write(fd) && !is_sealed_for_writing(seals)};
+}
+
+bool is_path_only(int fd) {
+  const int flags = fcntl(fd, F_GETFL);
+  return flags >= 0 && (flags & O_PATH) != 0;
 }
 
 Result<bool> is_local_file(int fd) {

@@ -13,7 +13,7 @@ struct MemoryFile {
   uint64_t size = 0;           ///< bytes
   bool tells_of_holes = true;  ///< false on hugetlbfs, where mmap(2) reserves the pages
   bool punchable = false;      ///< a client may remove small pages; an access meanwhile waits for it
-  bool guardable = false;      ///< FaultWatch::guard() can tell of that: the descriptor may write
+  bool guardable = false;      ///< FaultWatch::guard() can tell of that: the descriptor may write, and no seal forbids
   bool dmabuf = false;         ///< memory of a driver, whose pages madvise(2) does not know
 };
 
@@ -32,6 +32,9 @@ Result<MemoryFile> check_memory_file(int fd, uint64_t offset, uint64_t length, c
 /// Whether the descriptor's file is of memory or of a local disk, so that its calls wait for no client and no network.
 /// Errors: EBADF.
 Result<bool> is_local_file(int fd);
+
+/// Whether the descriptor was opened with O_PATH, which everybody may do to every file that a path leads to.
+bool is_path_only(int fd);
 
 /// Makes present the pages that [offset, offset + length) of `file`, the descriptor `fd`, has; they are mapped at `at`.
 /// Leaves holes, because memory that fills them would be charged to the daemon. Returns the bytes of holes. Moves the

@@ -35,7 +35,7 @@ class WaitAccount {
   /// The answer to a user that is refused.
   static constexpr std::string_view kRefusal =
       "cannot register memory in pages of 4 KiB: engines have waited for memory that this user punched, so it may "
-      "register only huge pages, or memfds with F_SEAL_WRITE, for a while (limits.punch_penalty)";
+      "register only huge pages, or memfds with F_SEAL_WRITE and F_SEAL_SHRINK, for a while (limits.punch_penalty)";
 
  private:
   struct Entry {

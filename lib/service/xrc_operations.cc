@@ -20,8 +20,13 @@ struct HeldFile {
   std::shared_ptr<message::Fd> fd{};  ///< keeps the inode's number from being used again
 };
 
-// Clients that pass descriptors of one inode share a domain, as on a kernel's device.
+// Clients that pass descriptors of one inode share a domain, as on a kernel's device (ib_uverbs_open_xrcd). Any open
+// file will do there, whether for reading or for writing. A descriptor with O_PATH is none: it needs no right to the
+// file (open(2)).
 Result<HeldFile> hold_file(const message::Fd& fd) {
+  if (is_path_only(fd.get())) {
+    return fail(EBADF, "an XRC domain's file must be opened for reading or for writing, and not with O_PATH");
+  }
   const auto local = is_local_file(fd.get());
   if (!local) return std::unexpected(local.error());
   if (!*local) {

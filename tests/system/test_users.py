@@ -2,11 +2,14 @@
 """Users who share a daemon: each has its budget, and none takes another's or root's."""
 
 import errno
+import fcntl
 import json
 import os
 import resource
+import socket
 import struct
 import time
+import unittest
 
 import harness
 import verbs
@@ -21,6 +24,8 @@ TCP, RC = 0x0106, 2
 ANY = bytes(16)
 PEER = bytes(10) + b"\xff\xff" + bytes((10, 117, 0, 2))
 MOST = 100_000
+OPEN_XRC_DOMAIN = 40
+ATTEMPTS = int(os.environ.get("UROCE_ATTEMPTS", "3"))  # of each attack
 
 
 class Case(verbs.Case):
@@ -182,6 +187,38 @@ class Descriptors(Case):
         error, words, _ = other.register(other.handle(CREATE_PD), fds, length=200 * 4096,
                                          segments=[(number, 0, 4096) for number in range(200)])
         self.assertEqual(error, 0, words)
+
+
+class Passed(Case):
+    """Descriptors that a client passes, or changes."""
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root becomes other users")
+    def test_a_domain_needs_an_open_file(self):
+        """O_PATH opens a file that its user may neither read nor write."""
+        path = self.directory / "domain"
+        own = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self.addCleanup(os.close, own)
+        os.chown(path, BOB, BOB)
+        self.assertEqual(self.speaker(BOB).call(OPEN_XRC_DOMAIN, struct.pack("<??", True, False), [own])[0], 0)
+        for _ in range(ATTEMPTS):
+            with user(ALICE):
+                with self.assertRaises(PermissionError):
+                    os.open(path, os.O_RDONLY)
+                stolen = os.open(path, os.O_PATH)
+            error, words, _ = self.speaker(ALICE).call(OPEN_XRC_DOMAIN, struct.pack("<??", False, False), [stolen])
+            os.close(stolen)
+            self.assertEqual(error, errno.EBADF, words)
+
+    def test_queues_that_cannot_be_sealed(self):
+        """A client that forbids seals could punch its queues for ever."""
+        one = self.speaker(ALICE, device=None)
+        one.send(speaker.OPEN, speaker.text(b"uroce0"))
+        fds = socket.recv_fds(one.socket, 65536, 250)[1]
+        fcntl.fcntl(fds[0], fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL)
+        for fd in fds:
+            os.close(fd)
+        self.assertIsNone(one.call(CREATE_PD))
+        self.daemon.wait_for("kept the daemon from sealing its queues", 20)
 
 
 class Configured(Case):

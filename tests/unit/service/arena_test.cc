@@ -89,6 +89,17 @@ TEST(Arena, ItsMemoryCannotBePunchedOnceTheClientHasIt) {
   munmap(view, chunk.bytes);
 }
 
+// The attack: a client that seals the seals could punch its queues for ever, and engines wait for each punch.
+TEST(Arena, KnowsOfAClientThatKeepsItFromSealing) {
+  auto arena = std::make_shared<Arena>(free_of_charge);
+  auto memory = *arena->allocate(64);
+  const auto chunk = arena->take_new_chunks()[0];
+  EXPECT_FALSE(arena->unsealable());
+  ASSERT_EQ(fcntl(chunk.fd, F_ADD_SEALS, F_SEAL_SEAL), 0);
+  arena->take_new_chunks();  // the client has sent another request
+  EXPECT_TRUE(arena->unsealable());
+}
+
 TEST(Arena, GoesOnWithoutThePagesThatAClientTook) {
   auto arena = std::make_shared<Arena>(free_of_charge);
   auto memory = *arena->allocate(kChunkPage + 64);  // more than the first piece has, and so of huge pages

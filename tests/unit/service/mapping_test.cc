@@ -353,7 +353,54 @@ TEST(Mapping, RefusesMemoryThatCanBePunchedWhenToldTo) {
   fds[0] = message::Fd(memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(ftruncate(fds[0].get(), kPage), 0);
   ASSERT_EQ(fcntl(fds[0].get(), F_ADD_SEALS, F_SEAL_WRITE), 0);
+  EXPECT_FALSE(make_mapping({&segment, 1}, fds, 0, kPage, false, {.guard = true, .steady = true}));
+  ASSERT_EQ(fcntl(fds[0].get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
   EXPECT_TRUE(make_mapping({&segment, 1}, fds, 0, kPage, false, {.guard = true, .steady = true}));
+}
+
+// The attack: the file loses its pages without a punch, and each access to it then takes memory of the daemon's.
+TEST(Mapping, OfAStrangerIsSealedAgainstShrinkingAndGrowing) {
+  if (!FaultWatch::can_guard()) GTEST_SKIP() << "userfaultfd is not permitted";
+  constexpr uint64_t kBytes = 16 * kPage;
+  const std::vector<std::byte> filled(kBytes, std::byte{1});
+  const message::Segment segment{0, 0, kBytes};
+  for (const int seal : {F_SEAL_WRITE, F_SEAL_FUTURE_WRITE}) {
+    std::vector<message::Fd> fds;
+    fds.emplace_back(memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    ASSERT_EQ(pwrite(fds[0].get(), filled.data(), kBytes, 0), static_cast<ssize_t>(kBytes));
+    ASSERT_EQ(fcntl(fds[0].get(), F_ADD_SEALS, seal), 0);
+    const auto mapping = make_mapping({&segment, 1}, fds, 0, kBytes, false, {.guard = true});
+    if (mapping) {
+      ASSERT_EQ(ftruncate(fds[0].get(), 0), 0);
+      ASSERT_EQ(ftruncate(fds[0].get(), kBytes), 0);
+      for (uint64_t at = 0; at < kBytes; at += kPage) EXPECT_EQ((*mapping)->data()[at], std::byte{0});
+      EXPECT_EQ(allocated(fds[0]), 0) << "the daemon fills no hole";
+    } else {
+      EXPECT_EQ(mapping.error().code, EACCES) << mapping.error().text;
+      EXPECT_NE(mapping.error().text.find("F_SEAL_SHRINK"), std::string::npos) << mapping.error().text;
+    }
+  }
+}
+
+TEST(Mapping, NeedsAnOpenFile) {
+  std::vector<message::Fd> fds;
+  const message::Fd file = memory_file(kPage);
+  fds.emplace_back(open(("/proc/self/fd/" + std::to_string(file.get())).c_str(), O_PATH | O_CLOEXEC));
+  const message::Segment segment{0, 0, kPage};
+  const auto refused = make_mapping({&segment, 1}, fds, 0, kPage, false);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EBADF);
+  EXPECT_NE(refused.error().text.find("O_PATH"), std::string::npos) << refused.error().text;
+}
+
+TEST(Mapping, IsWritableOnlyWhereTheDescriptorIs) {
+  std::vector<message::Fd> fds;
+  const message::Fd file = memory_file(kPage);
+  fds.emplace_back(open(("/proc/self/fd/" + std::to_string(file.get())).c_str(), O_RDONLY | O_CLOEXEC));
+  const message::Segment segment{0, 0, kPage};
+  const auto refused = make_mapping({&segment, 1}, fds, 0, kPage, true);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EACCES);
 }
 
 TEST(Mapping, OfAStrangerNeedsADescriptorThatMayWrite) {

@@ -10,6 +10,7 @@
 
 #include <uroce/daemon.h>
 
+#include "message/connection.h"
 #include "service/server.h"
 #include "tests/unit/client/endpoints.h"
 
@@ -110,6 +111,19 @@ TEST_F(XrcServerTest, RefusesFilesThatMayMakeItWait) {
   const int proc = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
   expect_error(side.context.open_xrc_domain({.fd = proc}), EOPNOTSUPP, "/dev/shm");
   close(proc);
+}
+
+TEST_F(XrcServerTest, NeedsAnOpenFile) {
+  Side first(open(0)), second(open(0));
+  auto domain = must(first.context.open_xrc_domain({.fd = file_}));
+  const std::string path = "/proc/self/fd/" + std::to_string(file_);
+  const message::Fd only_path(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  ASSERT_TRUE(only_path);
+  expect_error(second.context.open_xrc_domain({.fd = only_path.get(), .create = false}), EBADF, "O_PATH");
+  for (const int access : {O_RDONLY, O_WRONLY, O_RDWR}) {
+    const message::Fd opened(::open(path.c_str(), access | O_CLOEXEC));
+    must(second.context.open_xrc_domain({.fd = opened.get(), .create = false}));
+  }
 }
 
 TEST_F(XrcServerTest, ChargesTheUser) {
