@@ -39,7 +39,7 @@ constexpr const char* kAllowed[] = {
     // Threads and limits. clone and tgkill have rules of their own.
     "arch_prctl", "capget", "capset", "exit", "exit_group", "futex", "futex_waitv", "get_robust_list", "getcpu",
     "getegid", "geteuid", "getgid", "getgroups", "getpgid", "getpgrp", "getpid", "getppid", "getpriority", "getrandom",
-    "getresgid", "getresuid", "getrlimit", "getrusage", "getsid", "gettid", "getuid", "prctl", "prlimit64",
+    "getresgid", "getresuid", "getrlimit", "getrusage", "getsid", "gettid", "getuid", "pidfd_open", "prctl", "prlimit64",
     "restart_syscall", "rseq", "sched_get_priority_max", "sched_get_priority_min", "sched_getaffinity", "sched_getattr",
     "sched_getparam", "sched_getscheduler", "sched_rr_get_interval", "sched_setaffinity", "sched_setattr",
     "sched_setparam", "sched_setscheduler", "sched_yield", "set_robust_list", "set_tid_address", "setpriority",

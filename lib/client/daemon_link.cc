@@ -6,6 +6,11 @@
 #include <cstdlib>
 #include <map>
 
+#include <linux/capability.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <fmt/format.h>
 
 #include <uroce/version.h>
@@ -31,6 +36,16 @@ Result<message::Connection> connect_to(const std::string& path) {
   if (connection || connection.error().code != ETIMEDOUT) return connection;
   watch({.socket = path, .limit = kSocketTimeout});
   return message::Connection::to(path, kSocketTimeout);
+}
+
+/// Whether the process has CAP_NET_RAW and is not root with all rights, whom the daemon knows. The kernel takes some
+/// milliseconds to close a packet socket.
+bool needs_packet_socket() {
+  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3]{};
+  if (syscall(SYS_capget, &header, sets) != 0) return false;
+  const auto has = [&](int capability) { return (sets[0].effective >> capability & 1) != 0; };
+  return has(CAP_NET_RAW) && !(geteuid() == 0 && has(CAP_NET_ADMIN));
 }
 
 std::unexpected<Error> no_daemon(const std::string& path, const Error& error) {
@@ -87,7 +102,15 @@ Result<std::unique_ptr<DaemonLink>> DaemonLink::greet(const std::string& path, u
   link->protocol_ = daemon.protocol;
   link->devices_ = std::move(reply->devices);
   link->daemon_version_ = std::move(reply->daemon.version);
+  if ((reply->daemon.features & message::kTakesPacketSocket) != 0) link->prove_raw_packets();
   return link;
+}
+
+// A refusal matters to programs alone that ask for raw packets. They get the reason then.
+void DaemonLink::prove_raw_packets() {
+  if (!needs_packet_socket()) return;
+  const message::Fd packets(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
+  if (packets) (void)call<message::Empty>(message::Op::prove_raw_packets, message::Empty{}, {{packets.get()}});
 }
 
 Result<std::shared_ptr<DaemonLink>> DaemonLink::of_program(const DaemonOptions& options) {

@@ -105,6 +105,8 @@ class DaemonLink : public Liveness {
 
   /// Connects, and greets as a side whose newest protocol is `protocol`.
   static Result<std::unique_ptr<DaemonLink>> greet(const std::string& path, uint32_t protocol);
+  /// For programs that are not root of the machine: shows the daemon that they have CAP_NET_RAW, if so.
+  void prove_raw_packets();
   Result<std::span<const std::byte>> exchange(std::span<const std::byte> bytes, std::span<const int> fds,
                                               std::vector<message::Fd>* received, DeviceSlot* device);
   Result<void> submit(std::span<const std::byte> bytes);

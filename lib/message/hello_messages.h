@@ -14,6 +14,9 @@
 
 namespace uroce::message {
 
+/// Of Hello::features: the daemon takes a packet socket as proof of CAP_NET_RAW (Op::prove_raw_packets).
+inline constexpr uint64_t kTakesPacketSocket = 1;
+
 /// The versions that one side speaks. Its encoding never changes: `protocol` says which members follow.
 struct Hello {
   uint32_t magic = kMagic;
@@ -22,7 +25,7 @@ struct Hello {
   std::string version{};          ///< of the program, for error texts
   uint32_t oldest_protocol = kOldestProtocol;
   uint32_t oldest_queue_abi = 0;
-  uint64_t features = 0;  ///< bits for what a side can do beyond its version: none so far. Unknown ones are ignored
+  uint64_t features = 0;  ///< bits for what a side can do beyond its version. Unknown ones are ignored
   static void fields(auto& self, auto& archive) {
     archive(self.magic, self.protocol, self.queue_abi, self.version);
     if (self.protocol > 22) {

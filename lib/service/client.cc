@@ -23,7 +23,7 @@ constexpr uint32_t kMostInARow = 32;
 }  // namespace
 
 Client::Client(ServerView& server, message::Connection connection, uint32_t id, Peer peer, std::shared_ptr<User> user)
-    : program_(server, id, std::move(peer), std::move(user)), connection_(std::move(connection)) {
+    : program_(server, id, std::move(peer), std::move(user), connection.fd()), connection_(std::move(connection)) {
   // A client that does not read its replies blocks only its own thread, for a bounded time.
   connection_.set_timeouts(kSendTimeout, kSendTimeout);
   devices_.push_back(std::make_unique<ClientState>(program_, id));

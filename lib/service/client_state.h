@@ -58,8 +58,8 @@ struct ClientXrcDomain {
 
 /// The part that all devices of a program share. The program's thread alone uses what is not constant.
 struct Program {
-  Program(ServerView& view, uint32_t number, Peer process, std::shared_ptr<User> account)
-      : server(view), id(number), peer(std::move(process)), user(std::move(account)) {}
+  Program(ServerView& view, uint32_t number, Peer process, std::shared_ptr<User> account, int connection = -1)
+      : server(view), id(number), peer(std::move(process)), user(std::move(account)), socket(connection) {}
 
   /// A part of the user's budget. Errors: as User::charge().
   Result<Charge> charge(Resource resource, uint64_t amount = 1) const { return user->charge(resource, amount, peer); }
@@ -70,6 +70,9 @@ struct Program {
   const uint32_t id;  ///< of its first device
   const Peer peer;
   const std::shared_ptr<User> user;
+  const int socket;                                ///< its connection's
+  bool has_packet_socket = false;                  ///< it has proved CAP_NET_RAW
+  std::string proof_refusal{"it passed none"};     ///< why its packet socket proves nothing
   bool greeted = false;                            ///< its hello was accepted
   uint32_t protocol = message::kProtocol;          ///< the version that both sides speak
   std::unique_ptr<cm::ManagerUser> connections{};  ///< opened with the first call
@@ -95,8 +98,10 @@ struct ClientState {
   WaitAccount::Verdict settle_waits();
   bool stands_for_program() const { return id == program.id; }
 
-  /// Whether it may have raw packet queue pairs: the process has the right, or the user's [[user]] entry gives it.
-  bool may_have_raw_packets() const { return peer.net_raw || peer.privileged || user->may_have_raw_packets(); }
+  /// Whether it may have raw packet queue pairs: the program has the right, or the user's [[user]] entry gives it.
+  bool may_have_raw_packets() const {
+    return program.has_packet_socket || peer.privileged || user->may_have_raw_packets();
+  }
 
   Program& program;
   const uint32_t id;  ///< by which the operator knows it

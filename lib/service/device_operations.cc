@@ -9,6 +9,7 @@
 #include <uroce/version.h>
 
 #include "queues/layout.h"
+#include "service/packet_socket.h"
 #include "service/place_of.h"
 
 namespace uroce::service {
@@ -56,8 +57,10 @@ std::string spoken_by(const message::Hello& side) {
 }  // namespace
 
 Result<Reply> hello(ClientState& client, const message::Hello& request, Call& call) {
-  const message::Hello own{
-      .queue_abi = queues::kAbiVersion, .version = kVersion, .oldest_queue_abi = queues::kOldestAbiVersion};
+  const message::Hello own{.queue_abi = queues::kAbiVersion,
+                           .version = kVersion,
+                           .oldest_queue_abi = queues::kOldestAbiVersion,
+                           .features = message::kTakesPacketSocket};
   if (request.magic != own.magic) {
     call.malformed = true;
     return fail(EPROTO,
@@ -80,6 +83,19 @@ Result<Reply> hello(ClientState& client, const message::Hello& request, Call& ca
   answer.daemon.queue_abi = *queues;
   for (const auto& device : client.server.devices()) answer.devices.push_back(device->info());
   return reply(client, answer);
+}
+
+Result<Reply> prove_raw_packets(ClientState& client, const message::Empty& /*request*/, Call& call) {
+  if (call.fds.size() != 1) {
+    return fail(EINVAL, fmt::format("one packet socket proves CAP_NET_RAW, but {} descriptors came", call.fds.size()));
+  }
+  auto proved = check_packet_socket(call.fds[0].get(), client.program.socket, client.server.rights());
+  if (!proved) {
+    client.program.proof_refusal = proved.error().text;
+    return std::unexpected(proved.error());
+  }
+  client.program.has_packet_socket = true;
+  return Reply{};
 }
 
 Result<Reply> barrier(ClientState& /*client*/, const message::Empty& /*request*/) { return Reply{}; }

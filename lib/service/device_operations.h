@@ -12,6 +12,8 @@ std::vector<std::pair<std::string, uint64_t>> counters_of(const ServerView& serv
 
 Result<Reply> hello(ClientState& client, const message::Hello& request, Call& call);
 /// Nothing: requests are served in order, so all before this one are done.
+/// The descriptor of a packet socket proves CAP_NET_RAW. Errors: as check_packet_socket().
+Result<Reply> prove_raw_packets(ClientState& client, const message::Empty& request, Call& call);
 Result<Reply> barrier(ClientState& client, const message::Empty& request);
 Result<Reply> open_device(ClientState& client, const message::OpenDevice& request);
 Result<Reply> close_device(ClientState& client, const message::Empty& request);

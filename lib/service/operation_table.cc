@@ -20,6 +20,7 @@ using message::Op;
 constexpr Operation kOperations[] = {
     {Op::hello, Needs::nothing, serve<message::Hello, hello>},
     {Op::barrier, Needs::hello, serve<message::Empty, barrier>},
+    {Op::prove_raw_packets, Needs::hello, serve<message::Empty, prove_raw_packets>},
     {Op::open_device, Needs::hello, serve<message::OpenDevice, open_device>},
     {Op::close_device, Needs::device, serve<message::Empty, close_device>},
     {Op::counters, Needs::device, serve<message::Empty, counters>},

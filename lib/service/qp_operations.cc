@@ -35,9 +35,9 @@ Result<void> check_states(const QpAttr& attr, QpAttrMask mask) {
 Result<void> check_raw_packets(const ClientState& client) {
   if (client.may_have_raw_packets()) return {};
   return fail(EPERM, fmt::format("raw packet queue pairs are for programs with CAP_NET_RAW in the daemon's user "
-                                 "namespace, not for process {} of user {}; run it as root, or set raw_packets in the "
-                                 "user's [[user]] entry",
-                                 client.peer.pid, client.peer.uid));
+                                 "namespace, proved by a packet socket, not for process {} of user {}: {}; run it as "
+                                 "root, update its uroce library, or set raw_packets in the user's [[user]] entry",
+                                 client.peer.pid, client.peer.uid, client.program.proof_refusal));
 }
 
 Result<void> check_qkey(const ClientState& client, const QpAttr& attr, QpAttrMask mask) {

@@ -46,7 +46,7 @@ struct Server::Impl final : ServerView {
   std::atomic<bool> stopping{false};
   std::thread thread;
   mutable std::mutex mutex;  // guards max_clients, clients and next_id
-  DaemonRights rights;
+  DaemonRights own_rights;
   std::unique_ptr<Users> users;  // outlives the clients
   std::map<uint32_t, std::shared_ptr<Client>> clients;
   uint32_t next_id = 1;
@@ -61,6 +61,7 @@ struct Server::Impl final : ServerView {
 
   const std::vector<std::shared_ptr<control::Device>>& devices() const override { return all_devices; }
   const PortAccess& ports() const override { return port_access; }
+  const DaemonRights& rights() const override { return own_rights; }
   cm::Manager* connections() const override { return connection_manager; }
   void log(Severity severity, std::string_view text) const {
     if (write_log) write_log(severity, text);
@@ -200,7 +201,7 @@ void Server::Impl::accept_one() {
   const auto refused = std::ranges::count_if(clients, [](const auto& entry) { return entry.second->refused(); });
   const std::size_t served = clients.size() - static_cast<std::size_t>(refused);
   const uint32_t id = next_id++;
-  Peer peer = Peer::of(fd.get(), rights);
+  Peer peer = Peer::of(fd.get(), own_rights);
   auto user = users->of(peer);
   auto client =
       std::make_shared<Client>(*this, message::Connection(std::move(fd)), id, std::move(peer), std::move(user));
@@ -265,7 +266,7 @@ Result<std::unique_ptr<Server>> Server::start(ServerConfig config,
   // The process may have given its capabilities up, and its user with them.
   rights.uid = geteuid();
   auto impl = std::make_unique<Impl>();
-  impl->rights = std::move(rights);
+  impl->own_rights = std::move(rights);
   impl->config = std::move(config);
   impl->all_devices = std::move(devices);
   impl->write_log = std::move(log);

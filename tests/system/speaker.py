@@ -15,6 +15,7 @@ CREATE_AH = 11
 DESTROY, COUNTERS, LIST_CLIENTS, LIST_OBJECTS, LIST_ENGINES = 14, 15, 17, 18, 32
 CM_CREATE_CHANNEL, CM_CREATE_ID, CM_BIND, CM_CONNECT, CM_ACCEPT, CM_DISCONNECT = 64, 67, 70, 74, 76, 78
 CLOSE = 33
+PROVE_RAW_PACKETS = 44
 PREPARE_MEMORY, ADD_SEGMENTS, ABANDON_MEMORY = 36, 37, 38
 PROTOCOL, OLDEST_PROTOCOL, QUEUE_ABI = (
     int(re.search(rf"{name} = (\d+);", (harness.SOURCE / "lib" / path).read_text())[1])
@@ -44,11 +45,25 @@ class Speaker:
     """A raw connection."""
 
     def __init__(self, path, greet=True, device=b"uroce0"):
+        self.connect(path)
+        self.start(greet, device)
+
+    @classmethod
+    def of(cls, connection, greet=True, device=b"uroce0"):
+        """On a connection that somebody has made."""
+        one = cls.__new__(cls)
+        one.socket = connection
+        one.start(greet, device)
+        return one
+
+    def connect(self, path):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         # As programs do, it waits for a place among those that the daemon has not accepted yet. With settimeout() alone the
         # socket would not block, and connect() would fail at once.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(20 * SLOW), 0))
         self.socket.connect(str(path))
+
+    def start(self, greet, device):
         self.socket.settimeout(20 * SLOW)
         if greet:
             assert self.hello()[0] == 0

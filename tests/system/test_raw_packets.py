@@ -1,9 +1,15 @@
 #!/usr/bin/env python3
 """Raw packet queue pairs: who may have them, and what passes between the two devices of a daemon."""
 
+import contextlib
+import ctypes
 import errno
 import os
+import pathlib
 import re
+import shutil
+import signal
+import socket
 import struct
 import unittest
 
@@ -16,9 +22,16 @@ UROCE = harness.BUILD / "apps" / "uroce" / "uroce"
 SNIFFING_CLIENT = harness.BUILD / "tests" / "system" / "clients" / "client_sniffer"
 ALICE, BOB = 1001, 1002
 RAW_PACKET = 8
+CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
+ATTEMPTS = int(os.environ.get("UROCE_ATTEMPTS", "3"))  # of each attack
 CREATE_FLOW = 34
 NORMAL, ALL_DEFAULT, SNIFFER = 0, 1, 3
 NO_FIELDS = bytes(2 * (6 + 6 + 2 + 2 + 16 + 16 + 4 + 4 + 2 + 2))
+
+
+def unshare(flags):
+    if ctypes.CDLL(None, use_errno=True).unshare(flags) != 0:
+        raise OSError(ctypes.get_errno(), "unshare")
 
 
 class Case(verbs.Case):
@@ -89,6 +102,106 @@ class Rights(Case):
         while (answer := self.rule(one, qp))[0] == 0:
             made += 1
         self.assertEqual((made, answer[0]), (1024, errno.ENOMEM), answer[1])
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root becomes other users")
+class Proof(Case):
+    """A program proves CAP_NET_RAW by a packet socket, and by nothing that it may do later."""
+
+    def become_set_uid(self, program):
+        """Alice's process connects, and is a set-uid program before the daemon accepts; this process has the connection."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        connection.setblocking(True)
+        child = os.fork()
+        if child == 0:
+            os.setresuid(ALICE, ALICE, ALICE)
+            connection.connect(str(self.socket))
+            os.execl(program, program, "60")
+        self.addCleanup(os.waitpid, child, 0)
+        self.addCleanup(os.kill, child, signal.SIGKILL)
+        limit = harness.time.monotonic() + 20
+        while "Uid:\t1001\t0\t" not in pathlib.Path(f"/proc/{child}/status").read_text():
+            self.assertLess(harness.time.monotonic(), limit)
+        return connection
+
+    def test_a_process_that_becomes_a_set_uid_program(self):
+        """The daemon is stopped in place of a flood of connections, which delays it as well."""
+        program = self.directory / "sleep"
+        shutil.copy("/bin/sleep", program)
+        program.chmod(0o4755)
+        for _ in range(ATTEMPTS):
+            self.daemon.process.send_signal(signal.SIGSTOP)
+            connection = self.become_set_uid(program)
+            self.daemon.process.send_signal(signal.SIGCONT)
+            one = Speaker.of(connection)
+            error, words, _ = self.create(one)
+            connection.close()
+            self.assertEqual(error, errno.EPERM, words)
+            self.assertIn("it passed none", words)
+
+    def from_process(self, prepare):
+        """Connects from a process that did `prepare`, and has a packet socket: both come here."""
+        here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        child = os.fork()
+        if child == 0:
+            with contextlib.suppress(OSError):
+                prepare()
+                packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+                if os.geteuid() == 0:
+                    os.setresuid(ALICE, ALICE, ALICE)
+                connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                connection.connect(str(self.socket))
+                socket.send_fds(there, [b"x"], [connection.fileno(), packets.fileno()])
+                signal.pause()
+            os._exit(1)
+        self.addCleanup(os.waitpid, child, 0)
+        self.addCleanup(os.kill, child, signal.SIGKILL)
+        there.close()
+        fds = socket.recv_fds(here, 1, 2)[1]
+        here.close()
+        self.assertEqual(len(fds), 2)
+        one = Speaker.of(socket.socket(fileno=fds[0]))
+        self.addCleanup(one.socket.close)
+        self.addCleanup(os.close, fds[1])
+        return one, fds[1]
+
+    def test_of_namespaces_that_everybody_makes(self):
+        def contained():
+            os.setresuid(ALICE, ALICE, ALICE)
+            unshare(CLONE_NEWUSER | CLONE_NEWNET)
+        try:
+            self.finish(self.start(["setpriv", f"--reuid={ALICE}", "--clear-groups", "unshare", "--user", "--net", "true"]), 20)
+        except AssertionError:
+            self.skipTest("this machine allows no user namespace")
+        one, packets = self.from_process(contained)
+        for speaking in (one, self.speaker(ALICE)):
+            for _ in range(ATTEMPTS):
+                error, words, _ = speaking.call(speaker.PROVE_RAW_PACKETS, fds=[packets])
+                self.assertEqual(error, errno.EPERM, words)
+            error, words, _ = self.create(speaking)
+            self.assertEqual(error, errno.EPERM, words)
+            self.assertIn("network namespace", words)
+
+    def test_of_the_daemons_namespaces(self):
+        """The second is a container without a user namespace of its own."""
+        for prepare in (lambda: None, lambda: unshare(CLONE_NEWNET)):
+            one, packets = self.from_process(prepare)
+            self.assertEqual(self.create(one)[0], errno.EPERM, "before its proof")
+            for fds in ([], [packets, packets]):
+                self.assertEqual(one.call(speaker.PROVE_RAW_PACKETS, fds=fds)[0], errno.EINVAL)
+            error, words, _ = one.call(speaker.PROVE_RAW_PACKETS, fds=[packets])
+            self.assertEqual(error, 0, words)
+            error, words, qp = self.create(one)
+            self.assertEqual(error, 0, words)
+            self.assertEqual(self.rule(one, qp)[0], 0)
+            self.assertEqual(self.rule(one, qp, SNIFFER)[0], errno.EPERM)
+
+    def test_the_library_passes_it(self):
+        self.need("raw_ethernet_fs_rate")
+        first, second = self.macs()
+        program = self.under("setpriv", f"--reuid={ALICE}", "--clear-groups", "--inh-caps=-all,+net_raw", "--ambient-caps=-all,+net_raw",
+                             "raw_ethernet_fs_rate", "-d", "uroce0", "-B", first, "-E", second, "-n", "50", "-F", "--server")
+        self.assertRegex(self.finish(program, 60), r"#flows")
 
 
 @unittest.skipUnless(os.geteuid() == 0, "only root becomes other users")
