@@ -155,6 +155,13 @@ std::span<const Field<Config>> limit_fields() {
          .text =
              "Time for which a user is refused memory in small pages after it punched memory (fallocate(2)) that an "
              "engine uses. Such an engine waits, and with it all users. 0 lets it go on."}));
+    all.push_back(field<&Config::server, &ServerConfig::budgets, &BudgetSettings::tenant_ranges>(
+        {.table = "limits",
+         .key = "tenant_ranges",
+         .live = true,
+         .text = "Whether each range of /etc/subuid is a user, and each 65,536 uids of a longer one, as on a host of "
+                 "several tenants' containers. false charges its uids to the owner. A uid with a [[user]] is a user in "
+                 "any case. For programs that start later."}));
     return all;
   }();
   return kFields;

@@ -58,7 +58,7 @@ void Client::run() {
     why = "the daemon has no memory for its request";
   }
   if (!why.empty()) {
-    program_.server.log_of_client(program_.peer.uid, Severity::warning,
+    program_.server.log_of_client(program_.peer.payer(), Severity::warning,
                                   fmt::format("client {} ({}, process {}) is disconnected: {}", program_.id,
                                               program_.peer.command, program_.peer.pid, why));
   }
@@ -210,7 +210,7 @@ void Client::retire_broken() {
   }
   if (!broken) return;
   program_.server.log_of_client(
-      program_.peer.uid, Severity::warning,
+      program_.peer.payer(), Severity::warning,
       fmt::format("client {} ({}, process {}) is disconnected: it removed the pages of its queues", program_.id,
                   program_.peer.command, program_.peer.pid));
   disconnect();

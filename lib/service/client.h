@@ -40,7 +40,8 @@ class Client {
   bool done() const { return done_.load(std::memory_order_acquire); }
   /// Any thread: the program has closed the connection, and its objects are not all released yet.
   bool departing() const { return !done() && connection_.peer_has_closed(); }
-  uint32_t uid() const { return program_.peer.uid; }
+  /// Of the user who pays.
+  uint32_t uid() const { return program_.user->uid(); }
   const Peer& peer() const { return program_.peer; }
   bool privileged() const { return program_.user->privileged(); }
   /// Whether the operator knows the program, or one of its devices, by this number.

@@ -86,7 +86,7 @@ WaitAccount::Verdict ClientState::settle_waits() {
       std::chrono::ceil<std::chrono::milliseconds>(waited).count());
   // A user has few of the others: it is refused memory that makes engines wait.
   if (verdict == WaitAccount::Verdict::allowed) {
-    server.log_of_client(peer.uid, Severity::warning, what);
+    server.log_of_client(peer.payer(), Severity::warning, what);
   } else {
     server.log_always(Severity::warning, what + std::string(WaitAccount::consequence(verdict)));
   }

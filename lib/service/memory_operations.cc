@@ -214,7 +214,7 @@ void retire_broken_regions(ClientState& client) {
     }
     if (object == nullptr) continue;
     client.server.log_of_client(
-        client.peer.uid, Severity::warning,
+        client.peer.payer(), Severity::warning,
         fmt::format("client {} ({}, process {}) removed the pages of its memory region {:#x}; the key is "
                     "no longer valid",
                     client.id, client.peer.command, client.peer.pid, region->key));

@@ -56,6 +56,7 @@ Peer Peer::of(int socket, const DaemonRights& daemon) {
   if (!process) return peer;
   peer.privileged = is_privileged(*process, peer.uid, daemon);
   peer.command = command_of(*process);
+  peer.namespace_owner = process->namespace_owner();
   // A set-uid program may have raised its limit. Root's may be what it likes.
   const uint64_t locked_bytes = locked_bytes_of(*process);
   if (process->runs_as(peer.uid)) peer.locked_bytes = locked_bytes;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "service/daemon_rights.h"
@@ -19,7 +20,12 @@ struct Peer {
   bool privileged = false;
   uint64_t locked_bytes = 0;  ///< RLIMIT_MEMLOCK (getrlimit(2)); 0 when it cannot be read
   std::string command{};      ///< its name, printable
+  /// The user who made its user namespace; nothing where that is no other one's, or is not known.
+  std::optional<uint32_t> namespace_owner{};
+  /// The uid whose budget it has a part of, where that is another one's.
+  std::optional<uint32_t> charged_to{};
 
+  uint32_t payer() const { return charged_to.value_or(uid); }
   static Peer of(int socket, const DaemonRights& daemon);
 };
 

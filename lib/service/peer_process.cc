@@ -5,7 +5,9 @@
 #include <charconv>
 
 #include <fcntl.h>
+#include <linux/nsfs.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -23,6 +25,9 @@ namespace {
 
 /// No file that is read here is longer, unless somebody means harm.
 constexpr std::size_t kMostRead = 1 << 20;
+
+/// The kernel allows no deeper user namespace (user_namespaces(7)).
+constexpr int kMostLevels = 32;
 
 /// A descriptor of the process. Errors: ENOSYS where the kernel has none (before 5.3).
 Result<message::Fd> pidfd_of(int socket, pid_t pid) {
@@ -87,6 +92,28 @@ bool PeerProcess::is_in_own_user_namespace(std::string_view name) const {
   if (!theirs.empty()) return theirs == name;
   const std::string map = read("uid_map");
   return !map.empty() && map == self().read("uid_map");
+}
+
+std::optional<uint32_t> PeerProcess::namespace_owner() const {
+  struct stat own{};
+  message::Fd space(openat(folder_.get(), "ns/user", O_RDONLY | O_CLOEXEC));
+  if (!space || stat("/proc/self/ns/user", &own) != 0) return std::nullopt;
+  const auto is_own = [&](const message::Fd& fd) {
+    struct stat about{};
+    return fstat(fd.get(), &about) == 0 && about.st_ino == own.st_ino && about.st_dev == own.st_dev;
+  };
+  if (is_own(space)) return std::nullopt;
+  for (int level = 0; level < kMostLevels; ++level) {
+    message::Fd around(ioctl(space.get(), NS_GET_PARENT));
+    if (!around) return std::nullopt;
+    if (is_own(around)) {
+      uid_t owner = 0;
+      if (ioctl(space.get(), NS_GET_OWNER_UID, &owner) != 0 || owner == 0) return std::nullopt;
+      return owner;
+    }
+    space = std::move(around);
+  }
+  return std::nullopt;
 }
 
 bool PeerProcess::has_capability(int capability) const {

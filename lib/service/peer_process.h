@@ -26,6 +26,9 @@ class PeerProcess {
   /// Whether it lives in the user namespace `name`, which is this process's own. It may leave that one for a new one
   /// only, and never comes back. So all that was read before is of a process of this namespace.
   bool is_in_own_user_namespace(std::string_view name) const;
+  /// The user who made the user namespace in which it is, or the one around that, next to this process's own
+  /// (NS_GET_OWNER_UID). nullopt in its own, for root, and where this process may not know.
+  std::optional<uint32_t> namespace_owner() const;
   /// Every user may read this (proc(5)).
   bool has_capability(int capability) const;
   /// Whether its rights are those of user `uid`: it runs no set-uid program, and none whose file has capabilities. The

@@ -24,6 +24,7 @@
 #include "service/listing.h"
 #include "service/log_limit.h"
 #include "service/memory_room.h"
+#include "service/subordinates.h"
 
 namespace uroce::service {
 namespace {
@@ -56,7 +57,8 @@ struct Server::Impl final : ServerView {
   // The server's thread only:
   GuessWatch guess_watch;
   std::map<const control::Device*, std::size_t> late;  // at the last look
-  uint64_t memory = memory_room().machine();           // that the daemon may use
+  Subordinates subordinates;
+  uint64_t memory = memory_room().machine();  // that the daemon may use
   std::chrono::steady_clock::time_point next_look{};
 
   const std::vector<std::shared_ptr<control::Device>>& devices() const override { return all_devices; }
@@ -197,11 +199,12 @@ void Server::Impl::accept_one() {
     }
     return;
   }
+  Peer peer = Peer::of(fd.get(), own_rights);
+  peer.charged_to = users->payer_of(peer, subordinates);
   const std::scoped_lock lock(mutex);
   const auto refused = std::ranges::count_if(clients, [](const auto& entry) { return entry.second->refused(); });
   const std::size_t served = clients.size() - static_cast<std::size_t>(refused);
   const uint32_t id = next_id++;
-  Peer peer = Peer::of(fd.get(), own_rights);
   auto user = users->of(peer);
   auto client =
       std::make_shared<Client>(*this, message::Connection(std::move(fd)), id, std::move(peer), std::move(user));

@@ -9,16 +9,19 @@ namespace uroce::service {
 
 class Sight {
  public:
-  explicit Sight(const Peer& peer) : uid_(peer.uid), everything_(peer.privileged) {}
+  explicit Sight(const Peer& peer) : uid_(peer.uid), payer_(peer.payer()), everything_(peer.privileged) {}
 
   /// Privileged peers: all clients, keys, PSNs, and the frames of captures.
   bool everything() const { return everything_; }
   /// A client of user `owner`, and its objects. A key or a PSN is enough to forge a frame that writes memory or ends a
   /// connection, so users do not even see those of their own objects.
   bool client_of(uint32_t owner) const { return everything_ || owner == uid_; }
+  /// The budget of user `uid`.
+  bool budget_of(uint32_t uid) const { return everything_ || uid == payer_; }
 
  private:
   uint32_t uid_;
+  uint32_t payer_;
   bool everything_;
 };
 

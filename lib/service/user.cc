@@ -158,14 +158,28 @@ void Users::set_memory(uint64_t bytes) {
 
 std::shared_ptr<User> Users::of(const Peer& peer) {
   const std::scoped_lock lock(mutex_);
-  Known& known = users_[{peer.uid, peer.privileged}];
+  Known& known = users_[{peer.payer(), peer.privileged}];
   if (auto user = known.user.lock()) return user;
   known.turn = ++last_turn_;
   // Numbers begin again after 2^32 users. By then the first ones are gone.
-  auto user = std::make_shared<User>(*this, static_cast<uint32_t>(known.turn), peer.uid, peer.privileged, known.totals);
+  auto user =
+      std::make_shared<User>(*this, static_cast<uint32_t>(known.turn), peer.payer(), peer.privileged, known.totals);
   known.user = user;
   forget_some();
   return user;
+}
+
+// Asking for a name may take a while, so not under the lock.
+std::optional<uint32_t> Users::payer_of(const Peer& peer, Subordinates& subordinates) const {
+  auto are = SubordinatesAre::charged_to_owner;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (peer.privileged || settings_of(peer.uid) != nullptr) return std::nullopt;
+    if (settings_.tenant_ranges) are = SubordinatesAre::tenants;
+  }
+  uint32_t payer = subordinates.user_of(peer.uid, are);
+  if (payer == peer.uid && peer.namespace_owner) payer = subordinates.user_of(*peer.namespace_owner, are);
+  return payer != peer.uid ? std::optional(payer) : std::nullopt;
 }
 
 void Users::forget_some() {
@@ -184,7 +198,7 @@ std::vector<message::UserRow> Users::rows(const Sight& sight) const {
     const std::scoped_lock lock(mutex_);
     for (const auto& [key, known] : users_) {
       auto user = known.user.lock();
-      if (user != nullptr && sight.client_of(user->uid())) seen.push_back(std::move(user));
+      if (user != nullptr && sight.budget_of(user->uid())) seen.push_back(std::move(user));
     }
   }
   std::vector<message::UserRow> rows;

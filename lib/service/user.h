@@ -26,6 +26,7 @@
 #include "service/peer.h"
 #include "service/resource.h"
 #include "service/sight.h"
+#include "service/subordinates.h"
 #include "service/user_traffic.h"
 #include "service/wait_account.h"
 #include "transport/engine/owners.h"
@@ -59,7 +60,7 @@ class Charge {
   uint64_t amount_ = 0;
 };
 
-/// All privileged peers with one uid are one user, and all others with it are another.
+/// All privileged peers with one uid are one user, and all others that are charged to it are another.
 class User : public std::enable_shared_from_this<User> {
  public:
   /// `number`: no other user's while this one lives.
@@ -121,6 +122,7 @@ struct BudgetSettings {
   Limits limits{};               ///< of each user
   bool file_memory = false;      ///< shared mappings of files on a local disk may be registered
   uint32_t punch_penalty = 600;  ///< seconds, of WaitAccount; 0: none
+  bool tenant_ranges = false;    ///< SubordinatesAre::tenants
   std::vector<UserSettings> users{};
   bool operator==(const BudgetSettings&) const = default;
 };
@@ -144,6 +146,9 @@ class Users {
   /// The daemon's control group allows so much memory now.
   void set_memory(uint64_t bytes);
   std::shared_ptr<User> of(const Peer& peer);
+  /// The uid that an ordinary peer is charged to: its own where that has a [[user]], or else that of the owner of its
+  /// range or of its user namespace. Nothing where it pays for itself. One thread.
+  std::optional<uint32_t> payer_of(const Peer& peer, Subordinates& subordinates) const;
   /// Of the users with connections, as `sight` allows, in the order of UserRow::key().
   std::vector<message::UserRow> rows(const Sight& sight) const;
 

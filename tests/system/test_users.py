@@ -189,6 +189,48 @@ class Descriptors(Case):
         self.assertEqual(error, 0, words)
 
 
+class Subordinates(Case):
+    """The uids of a range of /etc/subuid, which one user may have in containers."""
+    SETTINGS = ("engines.max_qp=64",)
+
+    def start_daemon(self):
+        # Each daemon has a file of its own in place of the machine's.
+        self.file = self.directory / "subuid"
+        self.file.write_text(f"{ALICE}:100000:65536\n")
+        bind = f'mount --bind {self.file} /etc/subuid && exec "$@"'
+        self.PREFIX = ("unshare", "--mount", "--propagation", "private", "sh", "-c", bind, "sh")
+        return super().start_daemon()
+
+    def most(self, uid):
+        """How many queue pairs it gets, which it keeps."""
+        one = self.speaker(uid)
+        pd, cq = one.handle(CREATE_PD), one.handle(CREATE_CQ, speaker.cq(16))
+        return self.fill(lambda: one.call(CREATE_QP, speaker.qp(pd, cq)))
+
+    def test_are_charged_to_their_owner(self):
+        self.assertEqual(self.most(100001)[0], 16)
+        for uid in (100002, 100003, 100004, ALICE):
+            count, error, words = self.most(uid)
+            self.assertEqual((count, error), (0, errno.ENOMEM))
+            self.assertIn(f"user {ALICE} has 16 queue pairs", words)
+        self.assertEqual(self.most(BOB)[0], 16)
+        self.assertEqual(self.budgets()[ALICE]["budgets"]["qp"]["used"], 16)
+        self.file.write_text("")
+        self.assertEqual(self.most(100002)[0], 16, "the file has changed")
+
+
+class Tenants(Subordinates):
+    SETTINGS = (*Subordinates.SETTINGS, "limits.tenant_ranges=true")
+
+    def test_are_charged_to_their_owner(self):
+        """Their range is one user, and its owner is another."""
+        self.assertEqual(self.most(100001)[0], 16)
+        count, _, words = self.most(100002)
+        self.assertEqual(count, 0)
+        self.assertIn("user 100000 has 16 queue pairs", words)
+        self.assertEqual(self.most(ALICE)[0], 16)
+
+
 class Passed(Case):
     """Descriptors that a client passes, or changes."""
 

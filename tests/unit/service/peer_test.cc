@@ -155,6 +155,24 @@ TEST(Peer, TheSameUserOfAnotherUserNamespaceIsNot) {
   EXPECT_FALSE(peer.privileged);
 }
 
+TEST(Peer, TheOwnerOfItsUserNamespaceIsKnown) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root becomes another user";
+  bool prepared = false;
+  const auto in_namespaces = [](int levels) {
+    return [levels] {
+      bool done = setresuid(1001, 1001, 1001) == 0;
+      for (int i = 0; i < levels; ++i) done = done && unshare(CLONE_NEWUSER) == 0;
+      return done;
+    };
+  };
+  EXPECT_EQ(peer_of_child(in_namespaces(0), prepared).namespace_owner, std::nullopt);
+  EXPECT_EQ(peer_of_child([] { return unshare(CLONE_NEWUSER) == 0; }, prepared).namespace_owner, std::nullopt)
+      << "root is no owner";
+  const Peer peer = peer_of_child(in_namespaces(1), prepared);
+  if (!prepared) GTEST_SKIP() << "this machine allows no user namespace";
+  EXPECT_EQ(peer.namespace_owner, 1001u);
+}
+
 TEST(Peer, ItsLimitOfLockedMemoryIsKnown) {
   bool prepared = false;
   const Peer peer = peer_of_child(

@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include <unistd.h>
 
 namespace uroce::service {
 namespace {
@@ -175,6 +179,40 @@ TEST_F(BudgetTest, DescriptorsRunOutWithEmfile) {
   const auto all = fill(users, kAlice, Resource::descriptor);
   EXPECT_EQ(users.of(kAlice)->charge(Resource::descriptor, 2, kAlice).error().code, EMFILE);
   EXPECT_EQ(users.of(kAlice)->charge(Resource::qp, 1000, kAlice).error().code, ENOMEM);
+}
+
+// The attack: each uid of one person's range takes a quarter.
+TEST_F(BudgetTest, TheUidsOfARangeAreOneUser) {
+  const std::string path = testing::TempDir() + "uroce-user-subuid-" + std::to_string(getpid());
+  std::ofstream(path) << "1001:100000:65536\n1009:165536:131072\n";
+  Subordinates subordinates(path);
+  Users users = make();
+  const auto peer_of = [&](uint32_t uid, std::optional<uint32_t> owner = {}) {
+    Peer peer{.pid = 7, .uid = uid, .namespace_owner = owner};
+    peer.charged_to = users.payer_of(peer, subordinates);
+    return peer;
+  };
+  std::vector<std::vector<Charge>> all;
+  std::size_t taken = 0;
+  for (uint32_t uid = 100'001; uid <= 100'004; ++uid) taken += all.emplace_back(fill(users, peer_of(uid))).size();
+  EXPECT_EQ(taken, 40u);
+  EXPECT_EQ(fill(users, kAlice).size(), 0u) << "the range's owner";
+  EXPECT_NE(refusal(users, peer_of(100'003)).find("user 1001 has 40 queue pairs"), std::string::npos);
+  EXPECT_EQ(fill(users, peer_of(300'000, kAlice.uid)).size(), 0u) << "of a user namespace that she made";
+  EXPECT_EQ(fill(users, peer_of(300'000, 100'002)).size(), 0u) << "or that one of hers made";
+  EXPECT_EQ(fill(users, kBob).size(), 40u);
+  EXPECT_EQ(users.rows(Sight(peer_of(100'001))).size(), 1u) << "one sees the budget that one has a part of";
+  all.clear();
+  users.configure({.limits = {}, .users = {{.name = "100002", .uid = 100'002}}});
+  all.push_back(fill(users, kAlice));
+  EXPECT_EQ(fill(users, peer_of(100'001)).size(), 0u);
+  EXPECT_EQ(fill(users, peer_of(100'002)).size(), 40u) << "a [[user]] of its own";
+  users.configure({.tenant_ranges = true});
+  all.push_back(fill(users, peer_of(100'001)));
+  EXPECT_EQ(all.back().size(), 40u) << "the range";
+  EXPECT_EQ(fill(users, peer_of(100'004)).size(), 0u);
+  EXPECT_EQ(fill(users, peer_of(165'536 + 65'536)).size(), 40u) << "half a range";
+  unlink(path.c_str());
 }
 
 TEST_F(BudgetTest, TheLogNamesTheUserAndTheProcess) {

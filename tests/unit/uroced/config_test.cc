@@ -74,6 +74,7 @@ TEST(Config, ReadsEveryKind) {
     limits.max_registered_bytes = 8192
     limits.file_memory = true
     limits.punch_penalty = 60
+    limits.tenant_ranges = true
     [engines]
     idle = "busy"
     tx_mode = "copy"
@@ -113,6 +114,7 @@ TEST(Config, ReadsEveryKind) {
   EXPECT_EQ(config->server.budgets.limits[service::Resource::registered_bytes], 8192u);
   EXPECT_TRUE(config->server.budgets.file_memory);
   EXPECT_EQ(config->server.budgets.punch_penalty, 60u);
+  EXPECT_TRUE(config->server.budgets.tenant_ranges);
   EXPECT_EQ(config->eal, (std::vector<std::string>{"-l", "0,1"}));
   const StackOptions stack = config->stack_options();
   EXPECT_EQ(stack.idle, IdlePolicy::busy);
