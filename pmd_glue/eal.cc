@@ -230,6 +230,10 @@ Result<std::unique_ptr<Eal>> Eal::start(const std::vector<std::string>& args) {
       return std::unexpected(ok.error());
     }
   }
+  if (auto room = plan->shares_nothing ? Result<void>() : check_room_of_runtime_folder(); !room) {
+    eal->started_ = false;
+    return std::unexpected(room.error());
+  }
   sched_getaffinity(0, sizeof eal->affinity_before_, &eal->affinity_before_);
   std::vector<std::string> words{"uroce"};
   words.insert(words.end(), plan->args.begin(), plan->args.end());
@@ -261,7 +265,7 @@ Result<std::unique_ptr<Eal>> Eal::start(const std::vector<std::string>& args) {
   if (auto all = check_vdevs(*plan, output); !all) return std::unexpected(all.error());
   if (auto all = check_cards(*plan, output); !all) return std::unexpected(all.error());
   for (const std::string& line : lines_of(output)) {
-    if (!contains_any(line, kHarmless)) fmt::print(stderr, "{}\n", line);
+    if (!contains_any(line, kHarmless)) write_line_to_stderr(line);
   }
   // dpdk-dumpcap needs this. It fails where processes share nothing (--in-memory, --no-shconf): no harm then.
   rte_pdump_init();

@@ -128,8 +128,8 @@ void EthdevPort::close() {
     stuck_ = !closed.has_value();
   }
   if (opened_ && stuck_) {
-    fmt::print(stderr, "port {} ({}) stays open: its driver did not return within {} s\n", name_, driver_,
-               kInterruptTimeout.count());
+    write_line_to_stderr(fmt::format("port {} ({}) stays open: its driver did not return within {} s", name_, driver_,
+                                     kInterruptTimeout.count()));
   }
   opened_ = false;
   if (group_socket_ >= 0) ::close(std::exchange(group_socket_, -1));

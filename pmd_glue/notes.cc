@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <mutex>
+#include <string>
 
 namespace uroce::glue {
 
@@ -15,10 +16,16 @@ NoteWriter current;
 
 }  // namespace
 
+void write_line_to_stderr(std::string_view line) {
+  std::string text(line);
+  text += '\n';
+  std::fputs(text.c_str(), stderr);
+}
+
 void note(std::string_view text, NoteLevel level) {
   const std::lock_guard lock(mutex);
   if (current) return current(level, text);
-  fmt::print(stderr, "uroce: {}\n", text);
+  write_line_to_stderr(fmt::format("uroce: {}", text));
 }
 
 void set_note_writer(NoteWriter writer) {

@@ -1,14 +1,17 @@
 #include "pmd_glue/runtime_folder.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/statvfs.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <system_error>
@@ -75,6 +78,20 @@ bool is_runtime_folder_in_use(const fs::path& folder, bool by_others) {
       return true;
   }
   return static_cast<bool>(error);
+}
+
+// As EAL chooses it (eal_create_runtime_dir).
+Result<void> check_room_of_runtime_folder() {
+  constexpr uint64_t kNeeded = 1 << 20;  // EAL touches some 300 KiB
+  const char* const said = std::getenv("RUNTIME_DIRECTORY");
+  const char* const own = std::getenv("XDG_RUNTIME_DIR");
+  const std::string folder = said != nullptr ? said : getuid() == 0 ? "/var/run" : own != nullptr ? own : "/tmp";
+  struct statvfs system{};
+  if (statvfs(folder.c_str(), &system) != 0) return {};  // EAL says why
+  const uint64_t left = uint64_t{system.f_bavail} * system.f_frsize;
+  if (left >= kNeeded) return {};
+  return fail(ENOSPC, fmt::format("{} has {} bytes left, and EAL needs {} there; free some, or give EAL --in-memory",
+                                  folder, left, kNeeded));
 }
 
 void remove_empty_runtime_folder(const fs::path& folder) {

@@ -3,6 +3,8 @@
 
 #include <filesystem>
 
+#include <uroce/error.h>
+
 namespace uroce::glue {
 
 /// Whether the folder is of a file prefix of uroce's, "uroce-...". Other folders are left as they are.
@@ -11,6 +13,9 @@ bool is_own_runtime_folder(const std::filesystem::path& folder);
 /// Whether a process has one of the folder's files or sockets: EAL locks its files, and listens on its sockets. True
 /// where that cannot be known. `by_others`: for the folder of this process; secondary processes have sockets.
 bool is_runtime_folder_in_use(const std::filesystem::path& folder, bool by_others);
+
+/// Before EAL writes to maps of files there: on a full disk that ends the process by SIGBUS. Errors: ENOSPC.
+Result<void> check_room_of_runtime_folder();
 
 /// Once EAL runs and shares nothing: an empty folder of ours has no use.
 void remove_empty_runtime_folder(const std::filesystem::path& folder);

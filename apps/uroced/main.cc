@@ -11,6 +11,7 @@
 
 #include "pmd_glue/card_check.h"
 #include "pmd_glue/eal_args.h"
+#include "pmd_glue/notes.h"
 #include "pmd_glue/pci.h"
 #include "uroced/command_line.h"
 #include "uroced/daemon.h"
@@ -26,7 +27,7 @@ using Faults = std::vector<std::string>;
 
 /// Prints each, and whether there was none.
 bool report(const Faults& faults, std::string_view before) {
-  for (const std::string& fault : faults) fmt::print(stderr, "{}{}\n", before, fault);
+  for (const std::string& fault : faults) glue::write_line_to_stderr(fmt::format("{}{}", before, fault));
   return faults.empty();
 }
 
@@ -41,7 +42,7 @@ bool report_cards(const std::vector<std::string>& eal, const glue::HostFacts& ho
   bool ready = true;
   for (const std::string& address : plan ? plan->cards : std::vector<std::string>{}) {
     const auto found = std::ranges::find(cards, address, &glue::CardReport::address);
-    if (found == cards.end()) fmt::print(stderr, "{}\n", glue::why_no_port(address, ports.interfaces));
+    if (found == cards.end()) glue::write_line_to_stderr(glue::why_no_port(address, ports.interfaces));
     ready = ready && found != cards.end() && found->ready;
   }
   return ready;
@@ -75,7 +76,11 @@ Faults faults_before_start(const CommandLine& command, const Config& config) {
 int start(int argc, char** argv) {
   const auto command = parse_command_line(argc, argv);
   if (!command) {
-    fmt::print(command.error().code == kOk ? stdout : stderr, "{}\n", command.error().text);
+    if (command.error().code == kOk) {
+      fmt::print("{}\n", command.error().text);
+    } else {
+      glue::write_line_to_stderr(command.error().text);
+    }
     return command.error().code;
   }
   if (command->check) return check(*command);
@@ -91,11 +96,12 @@ int main(int argc, char** argv) {
     return start(argc, argv);
   } catch (const std::system_error& e) {
     const bool of_threads = e.code() == std::errc::resource_unavailable_try_again;
-    fmt::print(stderr, "uroced: ended by an exception: {}{}\n", e.what(),
-               of_threads ? "; it may start no more threads: raise the limit (TasksMax of systemd, pids.max)" : "");
+    glue::write_line_to_stderr(fmt::format(
+        "uroced: ended by an exception: {}{}", e.what(),
+        of_threads ? "; it may start no more threads: raise the limit (TasksMax of systemd, pids.max)" : ""));
     return kFailed;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "uroced: ended by an exception: {}\n", e.what());
+    glue::write_line_to_stderr(fmt::format("uroced: ended by an exception: {}", e.what()));
     return kFailed;
   }
 }

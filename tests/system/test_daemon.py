@@ -231,6 +231,19 @@ class RuntimeFolders(Daemon):
                 self.finish(self.start([*perf, "--", "--back-to-back", "-n", "10"], env=self.env), 30)
                 self.assertEqual(self.left(), [])
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root mounts")
+    def test_a_full_disk(self):
+        """Neither the folder of EAL nor the log has room. The daemon loses its lines, and ends by itself."""
+        full = self.directory / "full"
+        full.mkdir()
+        fill = f'mount -t tmpfs -o size=64k none {full} && touch {full}/log && dd if=/dev/zero of={full}/fill 2>{self.directory}/dd; '
+        faulty = ["--demo", "--nonsense"]
+        without_room = ["-l", "0", "--no-pci", "--no-huge", "-m", "192", "--vdev=net_null0", "--", "--socket", self.socket]
+        for words, code in ((faulty, 2), (without_room, 1)):
+            program = self.start(["unshare", "--mount", "--propagation", "private", "sh", "-c", f'{fill} exec "$@" >{full}/log 2>&1',
+                                  "sh", UROCED, *words], env={"RUNTIME_DIRECTORY": str(full)})
+            self.finish(program, 30, code)
+
     def test_what_others_use_stays(self):
         """A daemon clears the folders of killed ones, and no other."""
         living, killed = self.serve("living.sock"), self.serve("killed.sock")
