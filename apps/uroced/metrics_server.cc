@@ -16,7 +16,8 @@ namespace uroce::daemon {
 namespace {
 
 constexpr unsigned kConnections = 16;
-constexpr unsigned kSeconds = 10;  ///< for which a connection may be silent
+constexpr unsigned kConnectionsOfHost = 4;
+constexpr unsigned kSeconds = 10;  ///< that a connection lasts
 constexpr std::size_t kConnectionBytes = 16384;
 constexpr int kBacklog = 16;
 constexpr std::string_view kNeeded = "an address with a port, like \"127.0.0.1:9464\" or \"[::1]:9464\"";
@@ -49,6 +50,22 @@ MHD_Result answer(void* self, MHD_Connection* connection, const char* url, const
   const bool open = accept != nullptr && std::strstr(accept, "application/openmetrics-text") != nullptr;
   const auto format = open ? metrics::Format::openmetrics : metrics::Format::prometheus;
   return respond(connection, MHD_HTTP_OK, metrics::page(*state, format), metrics::content_type(format));
+}
+
+MHD_Result admit(void* self, const sockaddr* from, socklen_t /*bytes*/) {
+  return static_cast<MetricsServer*>(self)->bounds().admits(*from) ? MHD_YES : MHD_NO;
+}
+
+void note_connection(void* self, MHD_Connection* connection, void** /*state*/, MHD_ConnectionNotificationCode what) {
+  ConnectionBounds& bounds = static_cast<MetricsServer*>(self)->bounds();
+  const MHD_ConnectionInfo* fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  const MHD_ConnectionInfo* from = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+  if (fd == nullptr || from == nullptr) return;
+  if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+    bounds.began(fd->connect_fd, *from->client_addr);
+  } else {
+    bounds.ended(fd->connect_fd);
+  }
 }
 
 // A stranger who sends nonsense must not fill the daemon's log.
@@ -107,11 +124,11 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::start(const std::string& l
   const auto fd = listen_at(listen, *where);
   if (!fd) return std::unexpected(fd.error());
   std::unique_ptr<MetricsServer> server(new MetricsServer(std::move(read)));
-  server->daemon_ =
-      MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, nullptr, nullptr, answer,
-                       server.get(), MHD_OPTION_EXTERNAL_LOGGER, log_nothing, nullptr, MHD_OPTION_LISTEN_SOCKET, *fd,
-                       MHD_OPTION_CONNECTION_LIMIT, kConnections, MHD_OPTION_CONNECTION_TIMEOUT, kSeconds,
-                       MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes, MHD_OPTION_END);
+  server->daemon_ = MHD_start_daemon(
+      MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, admit, server.get(), answer, server.get(),
+      MHD_OPTION_NOTIFY_CONNECTION, note_connection, server.get(), MHD_OPTION_EXTERNAL_LOGGER, log_nothing, nullptr,
+      MHD_OPTION_LISTEN_SOCKET, *fd, MHD_OPTION_CONNECTION_LIMIT, kConnections, MHD_OPTION_CONNECTION_TIMEOUT, kSeconds,
+      MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes, MHD_OPTION_END);
   if (server->daemon_ == nullptr) {
     close(*fd);
     return fail(ENOMEM, fmt::format("cannot serve metrics on {}: no thread or descriptor is left; raise the limits "
@@ -120,6 +137,9 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::start(const std::string& l
   }
   return server;
 }
+
+MetricsServer::MetricsServer(Read read)
+    : read_(std::move(read)), bounds_(kConnectionsOfHost, std::chrono::seconds(kSeconds)) {}
 
 MetricsServer::~MetricsServer() {
   if (daemon_ != nullptr) MHD_stop_daemon(daemon_);

@@ -12,6 +12,7 @@
 #include <uroce/error.h>
 
 #include "metrics/page.h"
+#include "uroced/connection_bounds.h"
 
 struct MHD_Daemon;
 
@@ -26,7 +27,8 @@ struct ListenAddress {
 /// "127.0.0.1:9464" or "[::1]:9464"; the port is 1 to 65535. Errors: EINVAL, with what it must be.
 Result<ListenAddress> parse_listen_address(std::string_view text);
 
-/// A thread of its own answers GET /metrics, for a few connections at a time, each of which has a few seconds.
+/// A thread of its own answers GET /metrics, for a few connections at a time, each of which lasts for a few seconds. A
+/// host has a part of them.
 class MetricsServer {
  public:
   /// The page's contents; nothing while the daemon is starting. Called by the server's thread.
@@ -40,11 +42,13 @@ class MetricsServer {
   MetricsServer& operator=(const MetricsServer&) = delete;
 
   const Read& read() const { return read_; }
+  ConnectionBounds& bounds() { return bounds_; }
 
  private:
-  explicit MetricsServer(Read read) : read_(std::move(read)) {}
+  explicit MetricsServer(Read read);
 
   const Read read_;
+  ConnectionBounds bounds_;
   MHD_Daemon* daemon_ = nullptr;
 };
 

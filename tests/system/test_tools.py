@@ -535,6 +535,27 @@ class Metrics(Tools):
         program.process.send_signal(signal.SIGTERM)
         self.assertIn("ended", self.finish(program, 30))
 
+    def test_requests_that_never_end(self):
+        """The attack: connections that send a line of a header now and then. Each ends after 10 s all the same."""
+        _, where = self.served()
+        host, port = where.split(":")
+        began = time.monotonic()
+        with contextlib.ExitStack() as crowd:
+            drips = [crowd.enter_context(socket.create_connection((host, int(port)), timeout=20 * harness.SLOW,
+                                                                  source_address=(f"127.0.0.{n}", 0))) for n in range(2, 18)]
+            for one in drips:
+                one.sendall(b"GET /metrics HTTP/1.1\r\n")
+            page = ""
+            while "uroce_build_info" not in page:
+                self.assertLess(time.monotonic(), began + 20 * harness.SLOW, "no page")
+                for one in drips:
+                    with contextlib.suppress(OSError):
+                        one.sendall(b"X: 1\r\n")
+                with contextlib.suppress(OSError):
+                    with urllib.request.urlopen(f"http://{where}/metrics", timeout=3) as reply:
+                        page = reply.read().decode()
+                time.sleep(1)  # with many lines the request would be too long
+
     def test_an_address_that_cannot_be_used(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
