@@ -42,7 +42,7 @@ constexpr std::array<Kind, 6> kKinds{
      {"cq", Command::show_cq, "Completion queues"},
      {"client", Command::show_client, "Connections, with the objects and calls of each"},
      {"user", Command::show_user, "Users, with the resources that each has and may have"},
-     {"peer", Command::show_peer, "Peers that may be guessing numbers, for root and the daemon's user"}}};
+     {"peer", Command::show_peer, "Addresses whose frames guess numbers, for root and the daemon's user"}}};
 
 /// The options of `stat` without which it ends after one sample.
 struct Repetition {

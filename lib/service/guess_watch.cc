@@ -21,10 +21,9 @@ std::string text_of(std::string_view device, const PeerGuesses& peer) {
     kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", kGuessNames[kind], peer.counts[kind]);
   }
   return fmt::format(
-      "{}: {} sent {} frames that name what it should not know ({}); it may be guessing numbers: `uroce show peer` "
-      "lists "
-      "such peers, and a switch or firewall can keep them out",
-      device, net::to_text(peer.peer), peer.total(), kinds);
+      "{}: {} frames from {} name what their sender should not know ({}); that host, or one that forges its address, "
+      "may be guessing numbers: `uroce show peer` lists such addresses, and a switch or firewall can keep them out",
+      device, peer.total(), net::to_text(peer.peer), kinds);
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ class Guesses(test_network.Link):
         for sent in (250, 500, 750, 1000):
             self.send(*burst)
             self.wait_for_guesses({STRANGER: {"qpn": sent}})
-        self.process.wait_for(f"{STRANGER} sent 1000 frames that name what it should not know (qpn 1000)", 20)
+        self.process.wait_for(f"1000 frames from {STRANGER} name what their sender should not know (qpn 1000)", 20)
 
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"), "becomes another user")
     def test_ordinary_users_do_not_see_them(self):
