@@ -57,6 +57,7 @@ struct CmArrival {
   uint64_t listener = 0;  ///< the token given to listen()
   CmRequest request{};
   uint32_t remote_id = 0;
+  uint64_t remote_guid = 0;  ///< the CA GUID in the REQ
   uint64_t transaction_id = 0;
   bool alternate_path = false;
 };
@@ -66,7 +67,7 @@ using CmAction = std::variant<std::monostate, OutgoingMad, CmMessage, CmArrival>
 /// The actions of one step, in their order.
 class CmActions {
  public:
-  /// A stale REP leads to the most: a REJ, an event, and a DREQ for the stale connection.
+  /// A stale REP leads to the most: a REJ, an event, and a probe of the connection that seems stale.
   static constexpr std::size_t kMost = 3;
 
   CmActions() = default;

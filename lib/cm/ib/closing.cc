@@ -76,10 +76,23 @@ Result<CmOutcome> disconnect(CmContext& ctx, CmConnection& c, std::span<const st
   return send_dreq(ctx, c, private_data, actions);
 }
 
-CmOutcome end_stale(CmContext& ctx, CmConnection& c, CmActions& actions) {
+CmOutcome on_stale(CmContext& ctx, CmConnection& c, uint64_t guid, CmActions& actions) {
   ctx.counters.stale.add();
-  return c.state == CmState::established ? send_dreq(ctx, c, {}, actions) : CmOutcome{};
+  const bool asks = c.state == CmState::established && !c.active && c.remote_guid == guid && c.probe == CmProbe::none;
+  if (!asks) return {};
+  c.probe = CmProbe::asked;
+  send_again(ctx, c, actions);
+  const CmOutcome out = repeat_until_answered(c, std::min(c.request.local_cm_timeout, kMaxPeerTimeout));
+  c.retries_left = kProbeRepetitions;
+  return out;
 }
+
+CmOutcome on_probe_answer(CmConnection& c) {
+  c.probe = CmProbe::answered;
+  return {.timer = CmOutcome::Timer::start, .after = cm_time(kProbeRest)};
+}
+
+CmOutcome end_stale(CmContext& ctx, CmConnection& c, CmActions& actions) { return send_dreq(ctx, c, {}, actions); }
 
 CmOutcome destroy(CmContext& ctx, CmConnection& c, CmActions& actions) {
   c.owned = false;
@@ -107,7 +120,8 @@ CmOutcome on_rej(CmContext& ctx, CmConnection& c, const RejMad& rej, CmActions& 
     return {};
   }
   ctx.counters.rej_received.add();
-  if (c.state == CmState::dreq_sent) {
+  const bool forgotten = c.state == CmState::established && c.probe == CmProbe::asked;
+  if (c.state == CmState::dreq_sent || forgotten) {
     tell(c, CmEventKind::disconnected, actions);
   } else if (CmMessage* const event = tell(c, CmEventKind::rejected, actions)) {
     event->reason = rej.reason;

@@ -23,7 +23,13 @@ Result<CmOutcome> reject(CmContext& ctx, CmConnection& c, RejReason reason, std:
                          std::span<const std::byte> private_data, CmActions& actions);
 Result<CmOutcome> disconnect(CmContext& ctx, CmConnection& c, std::span<const std::byte> private_data,
                              CmActions& actions);
-/// A message of the peer shows that it has forgotten this connection.
+/// A message with the CA GUID `guid` says that the peer has forgotten this connection (12.9.8.3.1). Any host can forge
+/// that, so the peer is asked: it answers the passive side's REP by its RTU as long as it has the connection.
+/// Nothing makes the passive side of a connection answer, so an active one stays, and its requests find out.
+CmOutcome on_stale(CmContext& ctx, CmConnection& c, uint64_t guid, CmActions& actions);
+/// The peer's RTU: it still has the connection.
+CmOutcome on_probe_answer(CmConnection& c);
+/// No RTU came.
 CmOutcome end_stale(CmContext& ctx, CmConnection& c, CmActions& actions);
 /// The application gives the connection up.
 CmOutcome destroy(CmContext& ctx, CmConnection& c, CmActions& actions);

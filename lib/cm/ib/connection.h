@@ -32,6 +32,13 @@ enum class CmState : uint8_t {
 /// "REQ sent", for error texts.
 std::string_view name(CmState state);
 
+/// Whether the peer still has an established connection that one of its messages calls stale (closing.h).
+enum class CmProbe : uint8_t {
+  none,
+  asked,     ///< our REP was repeated, and the peer's RTU must follow
+  answered,  ///< not long ago: no new probe yet
+};
+
 struct CmConnection {
   // Queue pair attributes follow from these (rdma_init_qp_attr(3)).
   bool active = false;
@@ -42,6 +49,7 @@ struct CmConnection {
 
   uint32_t id = 0;
   CmState state{};
+  CmProbe probe{};
   bool owned = true;  ///< destroy() was not called: its events are of interest
   bool mra_received = false;
   bool delivered = false;       ///< the application has received the event of the request or reply
@@ -49,7 +57,8 @@ struct CmConnection {
   bool found_by_id = false;     ///< the table finds it by `remote_id`
   bool found_by_qpn = false;    ///< the table finds it by `remote_qpn`
   uint8_t retries_left = 0;
-  uint32_t remote_id = 0;  ///< the peer's communication id or SIDR request id; 0: not known yet
+  uint32_t remote_id = 0;    ///< the peer's communication id or SIDR request id; 0: not known yet
+  uint64_t remote_guid = 0;  ///< passive: the CA GUID in the peer's REQ
   uint32_t local_qpn = 0;
   uint64_t transaction_id = 0;
   Nanos interval{0};          ///< between repetitions of `last`

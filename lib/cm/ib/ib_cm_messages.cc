@@ -70,9 +70,9 @@ void IbCm::on_req(const Incoming& in, const ReqMad& req, CmActions& actions) {
   ctx_.counters.req_received.add();
   if (other == nullptr) other = table_.find(in.key(PeerKey::Space::qpn, req.qpn));
   if (other != nullptr) {
-    // 12.9.8.3.1: here the peer's queue pair is still connected, but the peer has forgotten that connection.
+    // 12.9.8.3.1: here the peer's queue pair is still connected, but the peer seems to have forgotten that connection.
     reject_with(RejReason::stale_connection);
-    return apply(*other, closing::end_stale(ctx_, other->c, actions), in.now);
+    return apply(*other, closing::on_stale(ctx_, other->c, req.ca_guid, actions), in.now);
   }
   const Listener* const listener = listener_of(req.service_id);
   if (listener == nullptr) {
@@ -102,7 +102,7 @@ void IbCm::on_rep(const Incoming& in, const RepMad& rep, CmActions& actions) {
   if (stale == nullptr) stale = table_.find(in.key(PeerKey::Space::qpn, qpn));
   if (stale == nullptr) return apply(*r, active_side::on_rep(ctx_, c, in.header, rep, actions), in.now);
   apply(*r, active_side::on_stale_rep(ctx_, c, in.header, rep, actions), in.now);
-  apply(*stale, closing::end_stale(ctx_, stale->c, actions), in.now);
+  apply(*stale, closing::on_stale(ctx_, stale->c, rep.ca_guid, actions), in.now);
 }
 
 void IbCm::on_rtu(const Incoming& in, const RtuMad& rtu, CmActions& actions) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/psn.h"
+#include "cm/ib/closing.h"
 #include "cm/ib/repeating.h"
 #include "cm/ib/sidr.h"
 #include "cm/ib/timeouts.h"
@@ -120,6 +121,7 @@ CmArrival arrival_of(const MadHeader& header, const ReqMad& req, uint64_t listen
   return {.listener = listener,
           .request = request_of(header, req),
           .remote_id = req.local_id,
+          .remote_guid = req.ca_guid,
           .transaction_id = header.transaction_id,
           .alternate_path = req.has_alternate};
 }
@@ -130,6 +132,7 @@ CmOutcome on_arrival(CmConnection& c, CmArrival arrival, CmActions& actions) {
   c.remote_psn = c.request.psn;
   c.state = c.ud() ? CmState::sidr_received : CmState::req_received;
   c.remote_id = arrival.remote_id;
+  c.remote_guid = arrival.remote_guid;
   c.transaction_id = arrival.transaction_id;
   c.alternate_path = arrival.alternate_path;
   if (CmMessage* const event = tell(c, CmEventKind::request, actions)) {
@@ -187,10 +190,9 @@ CmOutcome on_rtu(CmContext& ctx, CmConnection& c, const RtuMad& rtu, CmActions& 
   if (c.active || c.state != CmState::rep_sent) {
     const bool again = !c.active && c.state == CmState::established;
     (again ? ctx.counters.duplicates : ctx.counters.out_of_state).add();
-    return {};
+    return again && c.probe == CmProbe::asked ? closing::on_probe_answer(c) : CmOutcome{};
   }
   ctx.counters.rtu_received.add();
-  c.last.reset();
   c.state = CmState::established;
   if (CmMessage* const event = tell(c, CmEventKind::established, actions)) {
     event->private_data = copy_of(rtu.private_data);

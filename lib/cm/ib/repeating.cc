@@ -21,6 +21,7 @@ CmOutcome give_up(CmContext& ctx, CmConnection& c, CmActions& actions) {
       closing::send_timeout_rej(ctx, c, actions);
       tell(c, CmEventKind::unreachable, actions);
       return enter_timewait(c);
+    case CmState::established: return closing::end_stale(ctx, c, actions);
     case CmState::dreq_sent: tell(c, CmEventKind::disconnected, actions); return enter_timewait(c);
     case CmState::sidr_sent: tell(c, CmEventKind::unreachable, actions); return close(c);
     default: return {};  // no timer runs in the other states
@@ -33,6 +34,10 @@ CmOutcome on_timer(CmContext& ctx, CmConnection& c, CmActions& actions) {
   if (c.state == CmState::timewait || c.state == CmState::closed) {
     if (c.state == CmState::timewait) tell(c, CmEventKind::timewait_exit, actions);
     return close(c);
+  }
+  if (c.state == CmState::established && c.probe == CmProbe::answered) {
+    c.probe = CmProbe::none;
+    return {};
   }
   if (c.retries_left == 0) return give_up(ctx, c, actions);
   --c.retries_left;

@@ -21,4 +21,10 @@ inline constexpr uint8_t kUsualAckTimeout = 18;
 /// every 4.3 s.
 inline constexpr uint8_t kSidrLinger = 21;
 
+/// A connection that seems stale is probed this often. A path that is dead for so long (21 s with rdma_cm's timeouts)
+/// would have ended a connection with traffic anyhow.
+inline constexpr uint8_t kProbeRepetitions = 3;
+/// The time from an answered probe to the next: 4.3 s, so that a flood of forged REQs makes no flood of REPs.
+inline constexpr uint8_t kProbeRest = 20;
+
 }  // namespace uroce::cm

@@ -150,24 +150,25 @@ TEST(CmParts, EndsInSilenceWithoutAnOwner) {
   }
 }
 
-/// The most actions of a step: the peer has forgotten a connection, and answers another with its numbers.
+/// The most actions of a step: the peer answers one connection with the numbers of another, which is probed.
 TEST(IbCmActions, AStaleRepHasThreeActions) {
   IbCm cm({.seed = 1});
   const Nanos now{0};
-  const auto connect = [&](uint32_t qpn) {
-    const CmRequest request{.service_id = kService, .path = {.sgid = kOurs, .dgid = kPeer}, .qpn = qpn};
-    return cm.connect(request, now)->id;
-  };
-  const auto rep_to = [&](uint32_t id) {
-    const Mad rep = make_mad(1, RepMad{.local_id = 9, .remote_id = id, .qpn = 0x22});
-    return cm.on_mad(kPeer, kOurs, rep, now);
-  };
-  const uint32_t first = connect(0x11);
-  CmActions replied = rep_to(first);
-  EXPECT_EQ(names_of(replied), Names{"reply"});
-  EXPECT_TRUE(cm.ready(first, {}, now));
-  CmActions stale = rep_to(connect(0x12));
-  EXPECT_EQ(names_of(stale), (Names{"REJ", "rejected", "DREQ"}));
+  ASSERT_TRUE(cm.listen(kService, 10, 3));
+  ReqMad req{.local_id = 9, .service_id = kService, .qpn = 0x22};
+  req.local_gid = kPeer;
+  req.remote_gid = kOurs;
+  req.mtu = 3;
+  CmActions arrived = cm.on_mad(kPeer, kOurs, make_mad(1, req), now);
+  CmActions admitted = cm.admit(std::get<CmArrival>(*arrived.begin()));
+  const uint32_t first = std::get<CmMessage>(*admitted.begin()).id;
+  ASSERT_TRUE(cm.accept(first, {.qpn = 0x11}, now));
+  cm.on_mad(kPeer, kOurs, make_mad(1, RtuMad{.local_id = 9, .remote_id = first}), now);
+
+  const CmRequest request{.service_id = kService, .path = {.sgid = kOurs, .dgid = kPeer}, .qpn = 0x12};
+  const uint32_t second = cm.connect(request, now)->id;
+  CmActions stale = cm.on_mad(kPeer, kOurs, make_mad(1, RepMad{.local_id = 10, .remote_id = second, .qpn = 0x22}), now);
+  EXPECT_EQ(names_of(stale), (Names{"REJ", "rejected", "REP"}));
 }
 
 /// A request has no connection until its caller has found a place for it.
