@@ -39,13 +39,13 @@ bool Host::keeps_up() const {
   return clock_.now() - last <= kLate;
 }
 
-Result<EthAddr> Host::resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) {
+Result<EthAddr> Host::resolve(const Gid& sgid, const Gid& dgid, uint32_t user, std::chrono::nanoseconds timeout) {
   if (sgid.is_ipv4() != dgid.is_ipv4()) {
     return fail(EINVAL, fmt::format("port {}: {} cannot reach {}: one is IPv4, the other IPv6; choose another "
                                     "sgid_index",
                                     port_.name(), net::to_text(sgid), net::to_text(dgid)));
   }
-  return neighbourhood_.resolve(dgid, timeout, [this] { wait_step(); });
+  return neighbourhood_.resolve(dgid, user, timeout, [this] { wait_step(); });
 }
 
 }  // namespace uroce::glue

@@ -29,7 +29,7 @@ class Host final : public control::DeviceHost {
   Result<int> wake_descriptor(uint32_t engine) override { return workers_[engine]->waker().new_descriptor(); }
   void wait_step() override;
   bool runs_engines_here() const override { return owner_(); }
-  Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) override;
+  Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, uint32_t user, std::chrono::nanoseconds timeout) override;
   std::optional<EthAddr> next_hop(const Gid& dgid) override { return neighbourhood_.next_hop(dgid); }
   void join_group(const Gid& group) override { neighbourhood_.join(group); }
   void leave_group(const Gid& group) override { neighbourhood_.leave(group); }

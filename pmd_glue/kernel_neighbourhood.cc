@@ -189,7 +189,13 @@ std::optional<EthAddr> KernelNeighbourhood::next_hop(const Gid& dgid) {
   return hop ? tables_.lookup(*hop) : std::nullopt;
 }
 
-Result<Gid> KernelNeighbourhood::begin_resolve(const Gid& dgid) {
+Result<Neighbourhood::Hop> KernelNeighbourhood::begin_resolve(const Gid& dgid, uint32_t) {
+  const auto hop = ask(dgid);
+  if (!hop) return std::unexpected(hop.error());
+  return Hop{*hop};
+}
+
+Result<Gid> KernelNeighbourhood::ask(const Gid& dgid) {
   const std::lock_guard lock(mutex_);
   receive();  // earlier news, so that later news is of this request
   tables_.request(dgid, clock_.now());
@@ -200,7 +206,7 @@ Result<Gid> KernelNeighbourhood::begin_resolve(const Gid& dgid) {
 }
 
 Result<Gid> KernelNeighbourhood::source_for(const Gid& dgid) {
-  const auto hop = begin_resolve(dgid);
+  const auto hop = ask(dgid);
   if (!hop) return std::unexpected(hop.error());
   const std::lock_guard lock(mutex_);
   if (const auto source = tables_.source_for(dgid)) return *source;

@@ -49,7 +49,9 @@ class KernelNeighbourhood final : public Neighbourhood {
  private:
   KernelNeighbourhood(Port& port, const TscClock& clock, net::LinkIdentity interface,
                       std::unique_ptr<KernelNetlink> netlink);
-  Result<Gid> begin_resolve(const Gid& dgid) override;
+  /// The kernel bounds what it resolves, and a user can have it resolve addresses without us, too.
+  Result<Hop> begin_resolve(const Gid& dgid, uint32_t user) override;
+  Result<Gid> ask(const Gid& dgid);
   std::optional<EthAddr> look_up(const Gid& hop) override;
   bool given_up(const Gid& hop) override;
   /// The lock is held.

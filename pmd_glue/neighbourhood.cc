@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "net/address.h"
+#include "net/neighbours.h"
 
 namespace uroce::glue {
 
@@ -34,6 +35,14 @@ Result<EthAddr> Neighbourhood::no_answer(const Gid& dgid, const Gid& hop) const 
   const char* advice = port_.link_up() ? "is the peer running, on this network, with this address?"
                                        : "the port's link is down: is the other end there?";
   return fail(EHOSTUNREACH, fmt::format("port {}: nobody answers for {}; {}", port_.name(), who, advice));
+}
+
+Result<EthAddr> Neighbourhood::no_turn(const Gid& dgid, uint32_t user) const {
+  return fail(
+      EHOSTUNREACH,
+      fmt::format("port {}: {} was not asked for, because {} addresses are being resolved for user {}, which is "
+                  "the limit; wait until those have answered or failed, or ask for fewer at a time",
+                  port_.name(), net::to_text(dgid), net::kMaxPendingOfUser, user));
 }
 
 }  // namespace uroce::glue

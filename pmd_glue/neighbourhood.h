@@ -40,13 +40,16 @@ class Neighbourhood {
 
   /// Any thread: see control::DeviceHost::resolve. Calls `wait_step` while it waits.
   template <class WaitStep>
-  Result<EthAddr> resolve(const Gid& dgid, Nanos timeout, WaitStep&& wait_step) {
-    auto hop = begin_resolve(dgid);
-    if (!hop) return std::unexpected(hop.error());
+  Result<EthAddr> resolve(const Gid& dgid, uint32_t user, Nanos timeout, WaitStep&& wait_step) {
+    auto hop = begin_resolve(dgid, user);
     for (const Nanos until = clock_.now() + timeout;;) {
-      if (auto mac = look_up(*hop)) return *mac;
-      if (clock_.now() >= until || given_up(*hop)) return no_answer(dgid, *hop);
+      if (!hop) return std::unexpected(hop.error());
+      if (auto mac = look_up(hop->gid)) return *mac;
+      const bool over = clock_.now() >= until;
+      if (!hop->asked && over) return no_turn(dgid, user);
+      if (hop->asked && (over || given_up(hop->gid))) return no_answer(dgid, hop->gid);
       wait_step();
+      if (!hop->asked) hop = begin_resolve(dgid, user);
     }
   }
 
@@ -69,8 +72,12 @@ class Neighbourhood {
   /// All references outlive this.
   Neighbourhood(Port& port, const TscClock& clock) : port_(port), clock_(clock) {}
 
+  struct Hop {
+    Gid gid{};
+    bool asked = true;  ///< false: too many other addresses are being resolved for the user
+  };
   /// Finds the next hop, and begins to resolve it unless it is known. Errors: ENETUNREACH.
-  virtual Result<Gid> begin_resolve(const Gid& dgid) = 0;
+  virtual Result<Hop> begin_resolve(const Gid& dgid, uint32_t user) = 0;
   virtual std::optional<EthAddr> look_up(const Gid& hop) = 0;
   virtual bool given_up(const Gid& hop) = 0;
 
@@ -85,6 +92,7 @@ class Neighbourhood {
 
  private:
   Result<EthAddr> no_answer(const Gid& dgid, const Gid& hop) const;
+  Result<EthAddr> no_turn(const Gid& dgid, uint32_t user) const;
 
   // Service thread.
   std::function<bool(const transport::NextHop&)> redirect_;

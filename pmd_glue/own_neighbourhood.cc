@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "pmd_glue/notes.h"
+#include "transport/engine/owners.h"
 
 namespace uroce::glue {
 
@@ -14,6 +15,7 @@ namespace {
 constexpr uint32_t kSlots = 64;
 /// Most frames of one port in one step, so that a flood on one port does not starve the others.
 constexpr uint32_t kFramesPerStep = 64;
+static_assert(net::Neighbours::kNobody == transport::Owner::kNobody);
 }  // namespace
 
 OwnNeighbourhood::OwnNeighbourhood(Port& port, uint16_t vlan, net::AddressTable table, uint32_t engines, Waker& service,
@@ -145,13 +147,13 @@ Nanos OwnNeighbourhood::next_deadline() {
   return std::min({redirect_due(), neighbours_.next_deadline(), memberships_.next_deadline()});
 }
 
-Result<Gid> OwnNeighbourhood::begin_resolve(const Gid& dgid) {
+Result<Neighbourhood::Hop> OwnNeighbourhood::begin_resolve(const Gid& dgid, uint32_t user) {
   const std::lock_guard lock(mutex_);
   auto hop = neighbours_.table().next_hop(dgid);
   if (!hop) return std::unexpected(at_port(hop.error()));
-  neighbours_.request(*hop, clock_.now());
-  service_.wake_always();  // the request made a new deadline
-  return hop;
+  const bool asked = neighbours_.request(*hop, clock_.now(), user);
+  if (asked) service_.wake_always();  // the request made a new deadline
+  return Hop{*hop, asked};
 }
 
 Result<Gid> OwnNeighbourhood::source_for(const Gid& dgid) {
@@ -177,14 +179,14 @@ bool OwnNeighbourhood::given_up(const Gid& hop) {
 std::vector<std::pair<std::string, uint64_t>> OwnNeighbourhood::counters() const {
   const net::NeighbourCounters& c = neighbours_.counters();
   const net::MembershipCounters& m = memberships_.counters();
-  return {{"neighbour_malformed", c.malformed.get()}, {"neighbour_not_ours", c.not_for_us.get()},
-          {"neighbour_answered", c.answered.get()},   {"echo_answered", c.echo_answered.get()},
-          {"neighbour_learned", c.learned.get()},     {"neighbour_requests", c.requests_sent.get()},
-          {"neighbour_failed", c.failed.get()},       {"neighbour_table_full", c.table_full.get()},
-          {"neighbour_send_lost", send_lost_.get()},  {"address_conflicts", c.conflicts.get()},
-          {"membership_queries", m.queries.get()},    {"membership_malformed", m.malformed.get()},
-          {"membership_ignored", m.ignored.get()},    {"membership_reports", m.reports.get()},
-          {"membership_full", m.full.get()}};
+  return {{"neighbour_malformed", c.malformed.get()},  {"neighbour_not_ours", c.not_for_us.get()},
+          {"neighbour_answered", c.answered.get()},    {"echo_answered", c.echo_answered.get()},
+          {"neighbour_learned", c.learned.get()},      {"neighbour_requests", c.requests_sent.get()},
+          {"neighbour_failed", c.failed.get()},        {"neighbour_table_full", c.table_full.get()},
+          {"neighbour_deferred", c.deferred.get()},    {"neighbour_send_lost", send_lost_.get()},
+          {"address_conflicts", c.conflicts.get()},    {"membership_queries", m.queries.get()},
+          {"membership_malformed", m.malformed.get()}, {"membership_ignored", m.ignored.get()},
+          {"membership_reports", m.reports.get()},     {"membership_full", m.full.get()}};
 }
 
 }  // namespace uroce::glue

@@ -41,7 +41,7 @@ class OwnNeighbourhood final : public Neighbourhood {
   std::vector<std::pair<std::string, uint64_t>> counters() const override;
 
  private:
-  Result<Gid> begin_resolve(const Gid& dgid) override;
+  Result<Hop> begin_resolve(const Gid& dgid, uint32_t user) override;
   std::optional<EthAddr> look_up(const Gid& hop) override;
   bool given_up(const Gid& hop) override;
   void send(std::span<const std::byte> frame);

@@ -18,6 +18,7 @@
 #include "cm/event_channel.h"
 #include "cm/ib/backlog.h"
 #include "cm/id_budget.h"
+#include "transport/engine/owners.h"
 
 namespace uroce::control {
 class ControlQp;
@@ -43,6 +44,7 @@ inline constexpr uint32_t kMaxUnread = 32768;
 struct Owner {
   std::set<uint32_t> ids;
   std::shared_ptr<IdBudget> budget;
+  uint32_t user = transport::Owner::kNobody;
   uint32_t unread = 0;       // the sum of the ids' `unread`
   std::mutex queue_pairs{};  // held while one is connected, and while one is destroyed
   Result<void> reserve_id() const { return budget != nullptr ? budget->take() : Result<void>{}; }

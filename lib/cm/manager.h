@@ -23,6 +23,7 @@
 #include "cm/id_budget.h"
 #include "control/device.h"
 #include "message/cm_calls.h"
+#include "transport/engine/owners.h"
 
 namespace uroce::control {
 class ControlQp;
@@ -34,6 +35,7 @@ struct UserLimits {
   std::shared_ptr<IdBudget> budget{};  ///< of ids; nullptr: unlimited
   bool privileged_ports = false;       ///< may bind ports below 1024
   uint32_t client = 0;                 ///< for Manager::rows()
+  uint32_t user = transport::Owner::kNobody;
 };
 
 /// One id, for lists. The state's name is the kernel's.

@@ -256,7 +256,7 @@ std::shared_ptr<Backlog> Manager::Impl::backlog_for(const CmAgent& agent, const 
   const Id* const listener = listener_for(agent, request, destination_of(request, *header));
   if (listener == nullptr) return nullptr;
   // A stranger may name addresses that never answer. Such a request takes nobody's place in the backlog.
-  const auto known = agent.device->probe(request.path.sgid, request.path.dgid);
+  const auto known = agent.device->probe(request.path.sgid, request.path.dgid, transport::Owner::kNobody);
   return known || known.error().code != EHOSTUNREACH ? listener->backlog : listener->holds;
 }
 

@@ -179,7 +179,8 @@ void Manager::Impl::check_resolving() {
 }
 
 void Manager::Impl::check_resolving(Id& id, bool over) {
-  const auto known = id.agent->device->probe(id.sgid, id.dgid);
+  // A stranger causes a held request, not the listener's user.
+  const auto known = id.agent->device->probe(id.sgid, id.dgid, id.held ? transport::Owner::kNobody : id.owner->user);
   if (!known && known.error().code == EHOSTUNREACH && !over) return;
   resolving.remove(*id.owner, id);
   if (id.held) return end_hold(id, known.has_value());

@@ -18,7 +18,10 @@ constexpr uint8_t kDeepest = 0xff;
 }  // namespace
 
 User::User(std::shared_ptr<Manager::Impl> manager, const UserLimits& limits)
-    : alive_(std::move(manager)), manager_(*alive_), limits_(limits), owner_{.ids = {}, .budget = limits.budget} {
+    : alive_(std::move(manager)),
+      manager_(*alive_),
+      limits_(limits),
+      owner_{.ids = {}, .budget = limits.budget, .user = limits.user} {
   const Manager::Guard guard(manager_);
   manager_.users.insert(this);
 }

@@ -22,7 +22,7 @@ Result<std::shared_ptr<AddressHandle>> DeviceSession::create_address_handle(std:
   if (auto ok = transport::check_address(av, limits, "the address vector", transport::Groups::allowed); !ok) {
     return std::unexpected(ok.error());
   }
-  auto peer = device_->resolve(av, timeout);
+  auto peer = device_->resolve(av, user(), timeout);
   if (!peer) return std::unexpected(peer.error());
   const auto lock = device_->runner().lock();
   if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());

@@ -249,16 +249,16 @@ bool Device::is_ours(const Gid& gid) const {
   return std::ranges::find(gids_, gid) != gids_.end();
 }
 
-Result<void> Device::probe(const Gid& sgid, const Gid& dgid) {
+Result<void> Device::probe(const Gid& sgid, const Gid& dgid, uint32_t user) {
   if (auto alive = check_alive(); !alive) return alive;
   if (dgid.is_multicast() || is_ours(dgid)) return {};
-  if (auto mac = runner_.host().resolve(sgid, dgid, std::chrono::nanoseconds(0)); !mac) {
+  if (auto mac = runner_.host().resolve(sgid, dgid, user, std::chrono::nanoseconds(0)); !mac) {
     return std::unexpected(mac.error());
   }
   return {};
 }
 
-Result<PeerRoute> Device::resolve(const AddressVector& av, std::chrono::nanoseconds timeout) {
+Result<PeerRoute> Device::resolve(const AddressVector& av, uint32_t user, std::chrono::nanoseconds timeout) {
   const std::vector<Gid> gids = this->gids();
   const Gid sgid = gids[av.sgid_index];
   PeerRoute peer;
@@ -278,7 +278,7 @@ Result<PeerRoute> Device::resolve(const AddressVector& av, std::chrono::nanoseco
     peer.route.dst_mac = config_.mac;
     return peer;
   }
-  auto mac = runner_.host().resolve(sgid, av.dgid, timeout);
+  auto mac = runner_.host().resolve(sgid, av.dgid, user, timeout);
   if (!mac) return std::unexpected(mac.error());
   peer.route.dst_mac = *mac;
   return peer;

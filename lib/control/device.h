@@ -107,8 +107,9 @@ class Device {
   /// See DeviceHost.
   Result<Gid> source_for(const Gid& dgid) const;
   /// Whether the next hop from `sgid` to `dgid` is known. Where it is not, asks the network without waiting for the
-  /// reply. Errors: EHOSTUNREACH (not known, or not yet), ENETUNREACH, EINVAL (families mixed), ENODEV.
-  Result<void> probe(const Gid& sgid, const Gid& dgid);
+  /// reply, on behalf of `user` (transport::Owner). Errors: EHOSTUNREACH (not known, or not yet), ENETUNREACH, EINVAL
+  /// (families mixed), ENODEV.
+  Result<void> probe(const Gid& sgid, const Gid& dgid, uint32_t user);
   /// See DeviceHost::keeps_up().
   bool keeps_up() const { return runner_.host().keeps_up(); }
   /// Memory windows bound to the region of `key` now; 0 when there is none.
@@ -127,7 +128,7 @@ class Device {
   /// Errors: ENODEV (shut down).
   Result<void> check_alive() const;
   /// May query the network; the caller holds no lock.
-  Result<PeerRoute> resolve(const AddressVector& av, std::chrono::nanoseconds timeout);
+  Result<PeerRoute> resolve(const AddressVector& av, uint32_t user, std::chrono::nanoseconds timeout);
   /// Updates a resolved address: a neighbour may have changed since resolve(). The caller holds the control lock.
   void refresh(PeerRoute& peer) const;
   /// A new object's engine. The caller holds the lock.

@@ -31,8 +31,10 @@ class DeviceHost {
   /// True where wait_step() polls the engines: the calling thread must then never block anywhere else.
   virtual bool runs_engines_here() const { return false; }
   /// The Ethernet address of the next hop towards `dgid`; queries the network when it is unknown. Blocks at most
-  /// `timeout`. Errors: EHOSTUNREACH (no reply), ENETUNREACH (no route).
-  virtual Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) = 0;
+  /// `timeout`. Addresses of one `user` (transport::Owner) are resolved a number at a time, the others in their turn.
+  /// Errors: EHOSTUNREACH (no reply, or no turn within the time), ENETUNREACH (no route).
+  virtual Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, uint32_t user,
+                                  std::chrono::nanoseconds timeout) = 0;
   /// The cached address, without querying the network; nullopt when it is unknown. After resolve(), callers read it
   /// here again under the control lock. Later changes reach them through Device::redirect().
   virtual std::optional<EthAddr> next_hop(const Gid& dgid) = 0;

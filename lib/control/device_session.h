@@ -47,6 +47,8 @@ class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
   const std::shared_ptr<Device>& device() const { return device_; }
   /// Of the device; no other session has it while this one is open.
   uint32_t id() const { return id_; }
+  /// The user that it was opened for (transport::Owner).
+  uint32_t user() const { return owner_.user; }
   AsyncEventQueue& events() { return *events_; }
   /// Places the queues of this session's objects; the control lock is not held.
   QueueAllocator& allocator() { return *allocator_; }

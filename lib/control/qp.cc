@@ -54,7 +54,7 @@ Result<void> ControlQp::modify(const QpAttr& attr, QpAttrMask mask, std::chrono:
   if (mask.has(QpAttrBit::av) && type() != QpType::ud) {
     // Check before querying the network: a wrong mask must not take three seconds to be refused.
     if (auto ok = check_now(attr, mask); !ok) return ok;
-    auto resolved = device().resolve(attr.av, patience);
+    auto resolved = device().resolve(attr.av, session()->user(), patience);
     if (!resolved) return named(resolved.error());
     peer = *resolved;
   }

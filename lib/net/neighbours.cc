@@ -23,15 +23,22 @@ void Neighbours::on_frame(std::span<const std::byte> frame, Nanos now) {
   }
 }
 
-void Neighbours::request(const Gid& neighbour, Nanos now) {
-  Entry* entry = make_entry(neighbour);
-  if (entry == nullptr) return counters_.table_full.add();
-  if (entry->state == NeighbourState::resolving || entry->state == NeighbourState::reachable) return;
-  entry->state = NeighbourState::resolving;
-  entry->tries = 1;
-  entry->due = now + kResolveInterval;
-  entry->learned = now;
+bool Neighbours::request(const Gid& neighbour, Nanos now, uint32_t user) {
+  const NeighbourState known = state(neighbour);
+  if (known == NeighbourState::resolving || known == NeighbourState::reachable) return true;
+  const auto pending = pending_.find(user);
+  if (user != kNobody && pending != pending_.end() && pending->second >= kMaxPendingOfUser) {
+    counters_.deferred.add();
+    return false;
+  }
+  Entry& entry = make_entry(neighbour);
+  start_pending(entry, user);
+  entry.state = NeighbourState::resolving;
+  entry.tries = 1;
+  entry.due = now + kResolveInterval;
+  entry.learned = now;
   send_request(neighbour);
+  return true;
 }
 
 std::optional<EthAddr> Neighbours::lookup(const Gid& neighbour) const {
@@ -64,6 +71,7 @@ void Neighbours::poll(Nanos now) {
       send_request(neighbour);
       continue;
     }
+    end_pending(entry);
     entry.state = NeighbourState::failed;
     entry.has_mac = false;
     entry.due = kNever;
@@ -87,6 +95,9 @@ void Neighbours::announce(Nanos now) {
 
 void Neighbours::set_table(AddressTable table, Nanos now) {
   table_ = std::move(table);
+  for (auto& [neighbour, entry] : entries_) {
+    if (table_.ours(neighbour)) end_pending(entry);
+  }
   std::erase_if(entries_, [this](const auto& entry) { return table_.ours(entry.first); });
   std::erase_if(changed_, [this](const Gid& gid) { return !entries_.contains(gid); });
   std::erase_if(defended_, [this](const auto& entry) { return !table_.ours(entry.first); });
@@ -118,8 +129,7 @@ void Neighbours::learn(const Gid& neighbour, const EthAddr& mac, bool create, Na
   if (!is_of_one_host(mac) || mac == mac_) return counters_.malformed.add();
   Entry* entry = nullptr;
   if (create) {
-    entry = make_entry(neighbour);
-    if (entry == nullptr) return counters_.table_full.add();
+    entry = &make_entry(neighbour);
   } else if (const auto it = entries_.find(neighbour); it != entries_.end()) {
     entry = &it->second;
   } else {
@@ -129,23 +139,52 @@ void Neighbours::learn(const Gid& neighbour, const EthAddr& mac, bool create, Na
     counters_.learned.add();
     changed_.insert(neighbour);
   }
-  *entry = Entry{NeighbourState::reachable, true, mac, 0, now + kReachableTime, now};
+  end_pending(*entry);
+  *entry = {
+      .state = NeighbourState::reachable, .has_mac = true, .mac = mac, .due = now + kReachableTime, .learned = now};
 }
 
-Neighbours::Entry* Neighbours::make_entry(const Gid& neighbour) {
-  if (const auto it = entries_.find(neighbour); it != entries_.end()) return &it->second;
-  if (entries_.size() >= kMaxNeighbours) {
-    auto oldest = entries_.end();
-    for (auto it = entries_.begin(); it != entries_.end(); ++it) {
-      if (it->second.state == NeighbourState::resolving) continue;
-      if (oldest == entries_.end() || it->second.learned < oldest->second.learned) oldest = it;
-    }
-    if (oldest == entries_.end()) return nullptr;
-    counters_.table_full.add();
-    changed_.erase(oldest->first);
-    entries_.erase(oldest);
+Neighbours::Entry& Neighbours::make_entry(const Gid& neighbour) {
+  if (const auto it = entries_.find(neighbour); it != entries_.end()) return it->second;
+  if (entries_.size() >= kMaxNeighbours) make_room();
+  return entries_[neighbour];
+}
+
+void Neighbours::make_room() {
+  std::size_t pending = 0;
+  auto most = pending_.begin();
+  for (auto it = pending_.begin(); it != pending_.end(); ++it) {
+    pending += it->second;
+    if (it->second > most->second) most = it;
   }
-  return &entries_[neighbour];
+  // An address that was just learned must outlive a flood of requests for silent ones.
+  const bool flooded = pending > kMaxNeighbours / 2;
+  const auto rank = [&](const Entry& entry) {
+    if (entry.state == NeighbourState::failed) return 0;
+    if (entry.state == NeighbourState::reachable) return flooded ? 2 : 1;
+    if (entry.pending && entry.user == most->first) return flooded ? 1 : 2;
+    return 3;
+  };
+  const auto sooner = [&](const auto& a, const auto& b) {
+    return std::pair(rank(a.second), a.second.learned) < std::pair(rank(b.second), b.second.learned);
+  };
+  const auto oldest = std::ranges::min_element(entries_, sooner);
+  counters_.table_full.add();
+  changed_.erase(oldest->first);
+  end_pending(oldest->second);
+  entries_.erase(oldest);
+}
+
+void Neighbours::start_pending(Entry& entry, uint32_t user) {
+  entry.pending = true;
+  entry.user = user;
+  ++pending_[user];
+}
+
+void Neighbours::end_pending(Entry& entry) {
+  if (!std::exchange(entry.pending, false)) return;
+  const auto of_user = pending_.find(entry.user);
+  if (--of_user->second == 0) pending_.erase(of_user);
 }
 
 void Neighbours::send_ip(const EthAddr& to, uint16_t type, std::span<const std::byte> packet) {

@@ -31,8 +31,12 @@ inline constexpr Nanos kReachableTime = std::chrono::seconds(60);
 /// The time between the two announcements (RFC 5227, 2.3), and the least time between two defences of an address (2.4).
 inline constexpr Nanos kAnnounceInterval = std::chrono::seconds(2);
 inline constexpr Nanos kDefendInterval = std::chrono::seconds(10);
-/// The most entries. When the cache is full, a new entry replaces the oldest that is not being resolved.
+/// The most entries. When the cache is full, a new entry replaces the oldest that failed. Without one it replaces the
+/// oldest known one, or while over half of the cache is being resolved, the oldest of these, of the user who has most.
 inline constexpr std::size_t kMaxNeighbours = 4096;
+/// The most addresses that are resolved for one user at a time, so that a user who asks for silent addresses cannot
+/// fill the cache, nor the link with requests: each address costs one a second.
+inline constexpr std::size_t kMaxPendingOfUser = 256;
 
 struct NeighbourCounters {
   Counter malformed;      ///< short, wrong length, wrong checksum, or fields that the standard forbids
@@ -43,7 +47,8 @@ struct NeighbourCounters {
   Counter requests_sent;
   Counter failed;      ///< no answer to kResolveTries requests
   Counter conflicts;   ///< frames of other hosts that claim one of our addresses
-  Counter table_full;  ///< an old entry was replaced, or a new one refused
+  Counter table_full;  ///< an old entry was replaced
+  Counter deferred;    ///< requests of users who had kMaxPendingOfUser under way
 };
 
 enum class NeighbourState : uint8_t { unknown, resolving, reachable, failed };
@@ -57,6 +62,7 @@ struct NeighbourAddress {
 class Neighbours {
  public:
   using Send = std::function<void(std::span<const std::byte>)>;
+  static constexpr uint32_t kNobody = UINT32_MAX;
 
   /// `vlan` 0: untagged. `send` gets each outgoing frame, valid during the call.
   Neighbours(const EthAddr& mac, uint16_t vlan, AddressTable table, Send send);
@@ -72,8 +78,10 @@ class Neighbours {
   void set_table(AddressTable table, Nanos now);
   /// Takes any frame that is not RoCE, and answers it, learns from it, or counts and drops it.
   void on_frame(std::span<const std::byte> frame, Nanos now);
-  /// Starts to resolve an address on the link, unless it is known or being resolved. It retries a failed one.
-  void request(const Gid& neighbour, Nanos now);
+  /// Starts to resolve an address on the link for `user`, a uid, unless it is known or being resolved. It retries a
+  /// failed one. False, without a request, while kMaxPendingOfUser addresses of the user are being resolved; kNobody,
+  /// the process itself, has no limit.
+  bool request(const Gid& neighbour, Nanos now, uint32_t user = kNobody);
   /// The Ethernet address, if known. An expired entry is used until it could not be resolved again.
   std::optional<EthAddr> lookup(const Gid& neighbour) const;
   NeighbourState state(const Gid& neighbour) const;
@@ -90,10 +98,12 @@ class Neighbours {
   struct Entry {
     NeighbourState state = NeighbourState::unknown;
     bool has_mac = false;
+    bool pending = false;  ///< counted in pending_, until the first answer or failure
+    uint32_t user = kNobody;
     EthAddr mac{};
     int tries = 0;
     Nanos due = kNever;  ///< next retry, or when the entry expires
-    Nanos learned{0};    ///< last change; the oldest entry is replaced first
+    Nanos learned{0};    ///< last change
   };
 
   void on_arp(const EtherView& ether, Nanos now);
@@ -102,7 +112,10 @@ class Neighbours {
   void on_solicitation(const IcmpView& icmp, const EtherView& ether, Nanos now);
   void on_advertisement(const IcmpView& icmp, Nanos now);
   void learn(const Gid& neighbour, const EthAddr& mac, bool create, Nanos now);
-  Entry* make_entry(const Gid& neighbour);
+  Entry& make_entry(const Gid& neighbour);
+  void make_room();
+  void start_pending(Entry& entry, uint32_t user);
+  void end_pending(Entry& entry);
   void on_conflict(const Gid& ours, const EthAddr& theirs, Nanos now);
   void send_request(const Gid& neighbour);
   void send_probe(const Gid& ours);
@@ -117,8 +130,9 @@ class Neighbours {
   const Send send_;
   NeighbourCounters counters_;
   std::map<Gid, Entry> entries_;
-  std::set<Gid> changed_;          ///< keys of entries_, for take_changes()
-  std::map<Gid, Nanos> defended_;  ///< our addresses that others claimed, and when each was last defended
+  std::map<uint32_t, std::size_t> pending_;  ///< by user: how many entries are being resolved for the first time
+  std::set<Gid> changed_;                    ///< keys of entries_, for take_changes()
+  std::map<Gid, Nanos> defended_;            ///< our addresses that others claimed, and when each was last defended
   std::vector<NeighbourAddress> conflicts_;
   Nanos announce_due_ = kNever;
 };

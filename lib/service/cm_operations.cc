@@ -57,7 +57,8 @@ Result<void> open_connection_manager(Program& program) {
   if (manager == nullptr) return fail(EOPNOTSUPP, "this daemon runs without a connection manager");
   program.connections = manager->open({.budget = std::make_shared<IdCharges>(program.user, program.peer),
                                        .privileged_ports = program.peer.privileged,
-                                       .client = program.id});
+                                       .client = program.id,
+                                       .user = program.user->owner().user});
   return {};
 }
 

@@ -81,7 +81,9 @@ class Machine final : public control::DeviceHost {
   Result<int> wake_descriptor(uint32_t) override { return open_null(); }
   void wait_step() override { poll(now_ + kPass); }
   bool runs_engines_here() const override { return true; }
-  Result<EthAddr> resolve(const Gid&, const Gid&, std::chrono::nanoseconds) override { return mac_of(peer_->number_); }
+  Result<EthAddr> resolve(const Gid&, const Gid&, uint32_t, std::chrono::nanoseconds) override {
+    return mac_of(peer_->number_);
+  }
   std::optional<EthAddr> next_hop(const Gid&) override { return mac_of(peer_->number_); }
   void join_group(const Gid&) override {}
   void leave_group(const Gid&) override {}

@@ -15,8 +15,8 @@ import harness
 import verbs
 from harness import BUILD, SLOW, eal
 import speaker
-from speaker import (CM_BIND, CM_CREATE_CHANNEL, CM_CREATE_ID, CREATE_AH, CREATE_CHANNEL, CREATE_CQ, CREATE_PD, CREATE_QP,
-                     Speaker, memory, user)
+from speaker import (CM_BIND, CM_CREATE_CHANNEL, CM_CREATE_ID, CM_RESOLVE, CREATE_AH, CREATE_CHANNEL, CREATE_CQ, CREATE_PD,
+                     CREATE_QP, Speaker, memory, user)
 
 UROCE = BUILD / "apps" / "uroce" / "uroce"
 ALICE, BOB = 1001, 1002
@@ -160,6 +160,29 @@ class Shared(Case):
         self.assertIn("max_cm_id", words)
         self.assertEqual(binder(BOB)()[0], 0)
         self.assertEqual(binder(0)()[0], 0)
+
+    def test_silent_addresses(self):
+        """A user who asks for addresses that nobody answers floods neither the link nor the table of neighbours."""
+        def asked():
+            shown = self.uroce("stat", "--json", "--all", "--interval", "0")
+            return sum(row["counters"]["neighbour_requests"] for row in json.loads(shown))
+
+        def silent(number):
+            return b"\xfe\x80" + bytes(12) + struct.pack("!H", number)
+        one = self.speaker(ALICE, device=None)
+        channel = one.handle(CM_CREATE_CHANNEL)
+        before, began = asked(), time.monotonic()
+        for number in range(5000):
+            if number % 100 == 0:
+                handle = one.handle(CM_CREATE_ID, struct.pack("<IHB", channel, TCP, RC))
+            remote = silent(number) + struct.pack("<H", 4711)
+            error, words, _ = one.call(CM_RESOLVE, struct.pack("<I?", handle, False) + ANY + bytes(2) + remote + bytes(4))
+            self.assertEqual(error, 0, words)
+        took = time.monotonic() - began
+        self.assertLessEqual(asked() - before, 256 * (took + 2))
+        root = self.speaker(0)
+        handle = struct.pack("<I", root.handle(CREATE_PD)) + PEER + struct.pack("<BBBI", 0, 64, 0, 0)
+        self.assertEqual(root.call(CREATE_AH, handle)[0], 0)
 
     def test_root_of_a_container_is_not_root(self):
         self.speaker(BOB).handle(CREATE_PD)

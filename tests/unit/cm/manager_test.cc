@@ -53,7 +53,8 @@ class ManagerTest : public testing::Test {
 
   /// A program with one channel.
   struct Program {
-    explicit Program(Manager& manager, uint32_t client = 0) : user(manager.open({.client = client})) {
+    explicit Program(Manager& manager, uint32_t client = 0, uint32_t uid = transport::Owner::kNobody)
+        : user(manager.open({.client = client, .user = uid})) {
       std::tie(channel, fd) = must(user->create_channel());
     }
     /// The next event, as a program reads it: a byte first.
@@ -526,6 +527,16 @@ TEST_F(ManagerTest, ARequestThatCannotBeAnsweredCannotBeAccepted) {
   server.listening(service);
   const uint32_t id = request_without_answer(client, service);
   test::expect_error(server.user->accept(id + 1, {.qpn = 101}), EINVAL, "held back");
+}
+
+TEST_F(ManagerTest, AddressesAreResolvedForWhoAsks) {
+  const CmAddress service{World::gid(1), 4711};
+  Program server(*manager_, 1, 1001), client(*manager_, 2, 1000);
+  server.listening(service);
+  client.resolved(service);
+  EXPECT_EQ(world_.port(0).resolved_for, 1000u);
+  request_without_answer(client, service);
+  EXPECT_EQ(world_.port(1).resolved_for, transport::Owner::kNobody) << "a peer asks, not the listener's user";
 }
 
 // Requests in the name of silent hosts kept all others out for 3 s.

@@ -44,6 +44,14 @@ TEST_F(AddressHandleTest, AsksTheNetworkForAPeerOnly) {
   EXPECT_NE((*self)->id(), (*group)->id());
 }
 
+TEST_F(AddressHandleTest, AsksOnBehalfOfItsUser) {
+  ASSERT_TRUE(create({.dgid = World::gid(1)}));
+  EXPECT_EQ(world_.port().resolved_for, transport::Owner::kNobody);
+  const auto session = *DeviceSession::open(world_.device(), nullptr, {.user = 1000});
+  ASSERT_TRUE(session->create_address_handle(*session->create_pd(), {.dgid = World::gid(1)}));
+  EXPECT_EQ(world_.port().resolved_for, 1000u);
+}
+
 TEST_F(AddressHandleTest, ErrorsNameTheFault) {
   expect_error(create({.dgid = World::gid(40)}), EHOSTUNREACH, "nobody answers");
   expect_error(create({}), EINVAL, "zero dgid");

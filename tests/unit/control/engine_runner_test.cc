@@ -42,7 +42,7 @@ struct Host final : DeviceHost {
   std::optional<EthAddr> next_hop(const Gid&) override { return std::nullopt; }
   void join_group(const Gid&) override {}
   void leave_group(const Gid&) override {}
-  Result<EthAddr> resolve(const Gid&, const Gid&, std::chrono::nanoseconds) override { return EthAddr{}; }
+  Result<EthAddr> resolve(const Gid&, const Gid&, uint32_t, std::chrono::nanoseconds) override { return EthAddr{}; }
   Result<Gid> source_for(const Gid&) override { return Gid{}; }
   bool link_up() const override { return true; }
   Nanos clock() const override { return now; }

@@ -27,8 +27,9 @@ void Port::wait_step() {
 
 bool Port::runs_engines_here() const { return world_.mode_ == World::Mode::embedded; }
 
-Result<EthAddr> Port::resolve(const Gid&, const Gid& dgid, std::chrono::nanoseconds timeout) {
+Result<EthAddr> Port::resolve(const Gid&, const Gid& dgid, uint32_t user, std::chrono::nanoseconds timeout) {
   ++resolves;
+  resolved_for = user;
   if (unanswered) {
     if (timeout > std::chrono::nanoseconds(0)) ++waits;
     return fail(EHOSTUNREACH, "nobody answers");

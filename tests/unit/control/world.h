@@ -43,7 +43,7 @@ class Port final : public control::DeviceHost {
   void wait_step() override;
   bool run_in_place(uint32_t engine, const std::function<void(Nanos)>& work) override;
   bool runs_engines_here() const override;
-  Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, std::chrono::nanoseconds timeout) override;
+  Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, uint32_t user, std::chrono::nanoseconds timeout) override;
   std::optional<EthAddr> next_hop(const Gid& dgid) override {
     const auto found = moved.find(dgid);
     return found != moved.end() ? std::optional(found->second) : std::nullopt;
@@ -59,6 +59,7 @@ class Port final : public control::DeviceHost {
   bool link = true;
   std::atomic<int> wakes{0};
   std::atomic<int> resolves{0};
+  std::atomic<uint32_t> resolved_for{0};        ///< the user of the last call
   std::atomic<bool> unanswered{false};          ///< no neighbour answers
   std::atomic<int> waits{0};                    ///< of callers for an answer that did not come
   std::set<Gid> groups;                         ///< joined

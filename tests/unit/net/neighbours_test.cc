@@ -246,12 +246,83 @@ TEST(Arp, UsesItsVlanOnly) {
 TEST(Arp, BoundsItsTable) {
   NeighbourLink link;
   for (uint32_t i = 0; i < kMaxNeighbours + 10; ++i) link.neighbours.request(Gid::from_ipv4(0xc0000300 + i), Nanos(i));
-  EXPECT_EQ(link.neighbours.counters().table_full.get(), 10u) << "all are being resolved";
-  EXPECT_EQ(link.neighbours.state(Gid::from_ipv4(0xc0000300)), NeighbourState::resolving);
+  EXPECT_EQ(link.neighbours.counters().table_full.get(), 10u) << "the oldest gave way";
+  EXPECT_EQ(link.neighbours.state(Gid::from_ipv4(0xc0000309)), NeighbourState::unknown);
+  EXPECT_EQ(link.neighbours.state(Gid::from_ipv4(0xc000030a)), NeighbourState::resolving);
   for (int i = 1; i <= kResolveTries; ++i) link.neighbours.poll(seconds(i) + milliseconds(1));
   link.receive(kArpRequest, seconds(9));
   EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.2")), kPeer);
-  EXPECT_EQ(link.neighbours.state(Gid::from_ipv4(0xc0000300)), NeighbourState::unknown) << "the oldest was replaced";
+  EXPECT_EQ(link.neighbours.state(Gid::from_ipv4(0xc000030a)), NeighbourState::unknown) << "the oldest was replaced";
+}
+
+/// A user who asks for addresses that nobody answers.
+struct SilentFlood {
+  NeighbourLink& link;
+  uint32_t user;
+  uint32_t next = 0xc0000300 + (user << 16);
+  /// The number of requests that went out.
+  std::size_t ask(std::size_t count, Nanos now) {
+    const std::size_t before = link.sent.size();
+    while (count-- > 0) link.neighbours.request(Gid::from_ipv4(next++), now, user);
+    return link.sent.size() - before;
+  }
+};
+
+TEST(Neighbours, AUserResolvesSoManyAtATime) {
+  NeighbourLink link;
+  SilentFlood flood{link, 1};
+  for (int step = 0; step < 60; ++step) {  // 6 s
+    const Nanos now = step * milliseconds(100);
+    flood.ask(1000, now);
+    link.neighbours.poll(now);
+  }
+  EXPECT_LE(link.sent.size(), 8 * kMaxPendingOfUser) << "one request a second for each address";
+  EXPECT_GT(link.neighbours.counters().deferred.get(), 0u);
+  EXPECT_EQ(link.neighbours.counters().table_full.get(), 0u);
+
+  const Gid peer = gid("192.0.2.2");
+  EXPECT_FALSE(link.neighbours.request(peer, seconds(6), 1)) << "the user waits for its turn";
+  EXPECT_EQ(link.neighbours.state(peer), NeighbourState::unknown);
+  EXPECT_TRUE(link.neighbours.request(peer, seconds(6), 0)) << "others do not";
+  EXPECT_TRUE(link.neighbours.request(gid("192.0.2.3"), seconds(6))) << "nor does the process itself";
+}
+
+TEST(Neighbours, AnAnswerOrAFailureMakesRoomForTheUser) {
+  NeighbourLink link;
+  SilentFlood flood{link, 1};
+  const Gid peer = gid("192.0.2.2");
+  EXPECT_TRUE(link.neighbours.request(peer, Nanos(0), 1));
+  EXPECT_EQ(flood.ask(kMaxPendingOfUser, Nanos(0)), kMaxPendingOfUser - 1);
+  link.receive(kArpAnswerFromPeer);
+  EXPECT_EQ(link.neighbours.lookup(peer), kPeer);
+  EXPECT_EQ(flood.ask(10, Nanos(0)), 1u);
+  EXPECT_TRUE(link.neighbours.request(peer, Nanos(0), 1)) << "what is known takes no turn";
+  for (int i = 1; i <= kResolveTries; ++i) link.neighbours.poll(seconds(i) + milliseconds(1));
+  EXPECT_EQ(flood.ask(1000, seconds(4)), kMaxPendingOfUser);
+  // A known address that is resolved again is not counted.
+  link.neighbours.poll(kReachableTime + seconds(1));
+  EXPECT_EQ(link.neighbours.state(peer), NeighbourState::resolving);
+  link.receive(kArpAnswerFromPeer, kReachableTime + seconds(1));
+  EXPECT_EQ(link.neighbours.state(peer), NeighbourState::reachable);
+}
+
+// Many users filled the table with silent addresses, and root could not resolve a live peer.
+TEST(Neighbours, AFullTableTakesFromTheUserWithMost) {
+  NeighbourLink link;
+  const Gid peer = gid("192.0.2.2");
+  SilentFlood few{link, 100};
+  few.ask(kMaxPendingOfUser / 2, Nanos(0));
+  for (uint32_t user = 1; user <= kMaxNeighbours / kMaxPendingOfUser; ++user) {
+    SilentFlood{link, user}.ask(kMaxPendingOfUser, Nanos(user));
+  }
+  EXPECT_TRUE(link.neighbours.request(peer, Nanos(100), 0));
+  link.receive(kArpAnswerFromPeer, Nanos(200));
+  EXPECT_EQ(link.neighbours.lookup(peer), kPeer);
+  EXPECT_EQ(few.ask(1, Nanos(300)), 1u);
+  EXPECT_EQ(link.neighbours.lookup(peer), kPeer) << "it stays while the flood goes on";
+  for (uint32_t i = 0; i < kMaxPendingOfUser / 2; ++i) {
+    EXPECT_EQ(link.neighbours.state(Gid::from_ipv4(0xc0000300 + (100u << 16) + i)), NeighbourState::resolving);
+  }
 }
 
 const std::string kGratuitous =

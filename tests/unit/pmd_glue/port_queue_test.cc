@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include "nodes.h"
 #include "pmd_glue/worker.h"
 #include "wire/flow_key.h"
@@ -13,11 +15,11 @@ TEST(PortQueue, ResolvesAndAnswersOverThePort) {
   TwoNodes t;
   for (const char* peer : {"192.0.2.2", "2001:db8::2"}) {
     const Gid gid = net::parse_address(peer).value();
-    const auto mac = t.a.neighbourhood->resolve(gid, std::chrono::seconds(5), [&] { t.round(); });
+    const auto mac = t.a.neighbourhood->resolve(gid, 1000, std::chrono::seconds(5), [&] { t.round(); });
     ASSERT_TRUE(mac) << mac.error().text;
     EXPECT_EQ(*mac, t.pair.b->mac());
   }
-  const auto own = t.a.neighbourhood->resolve(net::parse_address("192.0.2.1").value(), Nanos(0), [] {});
+  const auto own = t.a.neighbourhood->resolve(net::parse_address("192.0.2.1").value(), 1000, Nanos(0), [] {});
   ASSERT_TRUE(own);
   EXPECT_EQ(*own, t.pair.a->mac());
   EXPECT_GE(t.b.counter(0, "port_slow"), 2u);  // and membership reports, when they are due
@@ -25,14 +27,32 @@ TEST(PortQueue, ResolvesAndAnswersOverThePort) {
 
 TEST(PortQueue, SaysWhoDoesNotAnswer) {
   TwoNodes t;
-  const auto mac = t.a.neighbourhood->resolve(net::parse_address("192.0.2.9").value(), std::chrono::milliseconds(20),
-                                              [&] { t.round(); });
+  const auto mac = t.a.neighbourhood->resolve(net::parse_address("192.0.2.9").value(), 1000,
+                                              std::chrono::milliseconds(20), [&] { t.round(); });
   ASSERT_FALSE(mac);
   EXPECT_EQ(mac.error().code, EHOSTUNREACH);
   EXPECT_NE(mac.error().text.find("192.0.2.9"), std::string::npos);
   EXPECT_NE(mac.error().text.find("uroce0"), std::string::npos);
-  const auto far = t.a.neighbourhood->resolve(net::parse_address("198.51.100.1").value(), Nanos(0), [] {});
+  const auto far = t.a.neighbourhood->resolve(net::parse_address("198.51.100.1").value(), 1000, Nanos(0), [] {});
   EXPECT_EQ(far.error().code, ENETUNREACH);
+}
+
+TEST(PortQueue, ResolvesInTurnForAUser) {
+  TwoNodes t;
+  const auto resolve = [&](const std::string& peer, uint32_t user, Nanos timeout) {
+    return t.a.neighbourhood->resolve(net::parse_address(peer).value(), user, timeout, [&] { t.round(); });
+  };
+  for (std::size_t i = 0; i < net::kMaxPendingOfUser; ++i) {
+    EXPECT_FALSE(resolve(fmt::format("2001:db8::1:{:x}", i), 1000, Nanos(0)));
+  }
+  const auto mac = resolve("2001:db8::2", 1000, std::chrono::milliseconds(20));
+  ASSERT_FALSE(mac);
+  EXPECT_EQ(mac.error().code, EHOSTUNREACH);
+  for (const char* word : {"2001:db8::2", "256 addresses", "user 1000", "wait"}) {
+    EXPECT_NE(mac.error().text.find(word), std::string::npos) << mac.error().text;
+  }
+  EXPECT_TRUE(resolve("192.0.2.2", 1001, std::chrono::seconds(5))) << "another user does not wait";
+  EXPECT_TRUE(resolve("2001:db8::2", 1000, std::chrono::seconds(10))) << "the silent ones fail after 3 s";
 }
 
 TEST(PortQueue, HandsFramesToTheEngineOfTheirQpn) {
