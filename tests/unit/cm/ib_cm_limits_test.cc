@@ -27,6 +27,46 @@ std::pair<uint32_t, uint32_t> connect(CmPair& pair, uint32_t qpn) {
   return {*a, b};
 }
 
+// One forged REQ ended a connection: the sender needs only the peer's address and queue pair number.
+TEST(IbCmLimits, ForgedRequestsEndNoConnection) {
+  CmPair pair;
+  const auto [a, b] = pair.connected();
+  ReqMad forged{.local_id = 1, .service_id = kService, .ca_guid = 0x11, .qpn = pair.request().qpn};
+  forged.local_gid = pair.active.gid;
+  forged.remote_gid = pair.passive.gid;
+  forged.mtu = 3;
+  for (int i = 0; i < 6000; ++i, ++forged.local_id) {
+    pair.passive.on_mad(pair.active.gid, pair.passive.gid, make_mad(i, forged), pair.now);
+    pair.run();
+    pair.pass(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(pair.active.cm.find(a)->state, CmState::established);
+  EXPECT_EQ(pair.passive.cm.find(b)->state, CmState::established);
+  EXPECT_TRUE(pair.active.events.empty());
+  EXPECT_TRUE(pair.passive.events.empty());
+  EXPECT_EQ(pair.passive.cm.counters().stale.get(), 6000u);
+  EXPECT_LE(pair.passive.cm.counters().resent.get(), 15u) << "one probe in 4.3 s";
+}
+
+TEST(IbCmLimits, APeerThatHasForgottenConnectsAnew) {
+  CmPair pair;
+  const uint32_t b = pair.connected().second;
+  CmHost started_anew(pair.active.gid, {.ca_guid = 0x11, .seed = 3});
+  const auto attempt = [&] {
+    const auto id = started_anew.connect(pair.request(), pair.now);
+    EXPECT_TRUE(id);
+    test::exchange(started_anew, pair.passive, pair.now);
+  };
+  attempt();
+  EXPECT_EQ(started_anew.take_event().reason, static_cast<uint16_t>(RejReason::stale_connection));
+  EXPECT_EQ(pair.passive.take_event().kind, CmEventKind::disconnected);
+  pair.pass(std::chrono::seconds(2));
+  EXPECT_EQ(pair.passive.take_event().kind, CmEventKind::timewait_exit);
+  pair.passive.destroy(b, pair.now);
+  attempt();
+  EXPECT_EQ(pair.passive.take_event().kind, CmEventKind::request);
+}
+
 TEST(IbCmLimits, TenThousandConnectionsAtOnce) {
   CmPair pair;
   ASSERT_TRUE(pair.passive.cm.listen(kService, 10, 1));
