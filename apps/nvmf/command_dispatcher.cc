@@ -63,10 +63,11 @@ Reply CommandDispatcher::connect(const nvme::Command& command, std::span<const s
   if (connected()) return {.status = Status::command_sequence_error};
   nvme::ConnectData data;
   std::memcpy(&data, bytes.data(), sizeof data);
-  auto made = target_.connect(command, data, queue_id_, entries_, now);
+  auto made = target_.connect(command, data, queue_id_, entries_, address_, now);
   if (!made) return made.error();
   controller_ = std::move(made->controller);
   joined_at_ = made->at;
+  listed_ = made->listed;
   sq_entries_ = (command.cdw11 & 0xffff) + 1;
   sq_flow_control_ = (command.cdw11 >> 16 & nvme::kDisableSqFlow) == 0;
   return {.result = controller_->id()};
@@ -96,9 +97,9 @@ bool CommandDispatcher::over(Nanos now) {
 void CommandDispatcher::leave() {
   if (!connected()) return;
   if (queue_id_ == 0) {
-    target_.remove(*controller_);
+    target_.remove(*controller_, address_);
   } else {
-    controller_->leave(queue_id_, joined_at_);
+    target_.leave(*controller_, queue_id_, joined_at_, address_);
   }
 }
 

@@ -19,12 +19,20 @@ namespace uroce::nvmf {
 /// Belongs to one queue. I/O commands and Abort are the queue's own business.
 class CommandDispatcher {
  public:
-  /// `entries` is the size of the receive queue. The host must connect by `connect_limit`.
-  CommandDispatcher(Target& target, uint16_t queue_id, uint32_t entries, const Portal& portal, Nanos connect_limit)
-      : target_(target), queue_id_(queue_id), entries_(entries), connect_limit_(connect_limit), log_(target, portal) {}
+  /// `entries` is the size of the receive queue, `address` the host's. The host must connect by `connect_limit`.
+  CommandDispatcher(Target& target, uint16_t queue_id, uint32_t entries, const Portal& portal, std::string address,
+                    Nanos connect_limit)
+      : target_(target),
+        queue_id_(queue_id),
+        entries_(entries),
+        address_(std::move(address)),
+        connect_limit_(connect_limit),
+        log_(target, portal) {}
 
   /// The host has sent Connect.
   bool connected() const { return controller_ != nullptr; }
+  /// And a `hosts` list names it.
+  bool listed() const { return listed_; }
   /// The host has sent a command.
   void heard(Nanos now) {
     if (connected()) controller_->heard(now);
@@ -58,12 +66,14 @@ class CommandDispatcher {
   Target& target_;
   const uint16_t queue_id_;
   const uint32_t entries_;
+  const std::string address_;
   const Nanos connect_limit_;
   const PortalLog log_;
   std::shared_ptr<Controller> controller_{};
   uint32_t joined_at_ = 0;  ///< Controller::resets() when it did
   uint32_t sq_entries_ = 1, sq_head_ = 0;
   bool sq_flow_control_ = true;
+  bool listed_ = false;
 };
 
 }  // namespace uroce::nvmf

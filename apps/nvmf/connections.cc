@@ -141,9 +141,7 @@ void Connections::on_request(const CmEvent& event) {
   if (!id) return;
   const auto request = request_of(event.param.private_data, event.param.initiator_depth);
   if (!request) return reject(*id, request.error());
-  if (closing_ || connections_.size() >= settings_.max_queues || !hand_over(*id, event, *request)) {
-    reject(*id, CmStatus::no_resources);
-  }
+  if (closing_ || !hand_over(*id, event, *request)) reject(*id, CmStatus::no_resources);
 }
 
 /// On success the id has moved into the connection.
@@ -151,10 +149,8 @@ Result<void> Connections::hand_over(CmId& id, const CmEvent& event, const nvme::
   const auto info = id.info();
   if (!info) return std::unexpected(info.error());
   const Gid host = info->dgid;  // where answers go; it writes the address in remote.ip itself
-  if (const auto found = unconnected_.find(host);
-      found != unconnected_.end() && found->second >= settings_.max_unconnected()) {
-    return fail(EAGAIN, "too many connections of this host begin at once");
-  }
+  const auto answer = admission_.admit(host);
+  if (!answer.admitted) return fail(EAGAIN, "this host, or all hosts, have as many queues as they may");
   const uint32_t number = id.number();
   const auto entries = static_cast<uint16_t>(request.host_send_size + 1);
   Open order{
@@ -169,16 +165,16 @@ Result<void> Connections::hand_over(CmId& id, const CmEvent& event, const nvme::
     order.steps[step] = *attributes;
   }
   limit_patience(order.steps.back().first);
+  if (answer.instead) evict(*answer.instead);
   const bool io = request.queue_id != 0;
   const auto reactor = io ? static_cast<uint32_t>(std::ranges::min_element(loads_) - loads_.begin()) : 0u;
   if (io) ++loads_[reactor];
   connections_.emplace(number, Connection{.id = std::move(id),
                                           .reactor = reactor,
                                           .io = io,
-                                          .host = host,
                                           .entries = entries,
                                           .reads = std::min(event.param.initiator_depth, kReadsAtOnce)});
-  ++unconnected_[host];
+  admission_.opened(number, host);
   put(reactor, std::move(order));
   return {};
 }
@@ -193,21 +189,22 @@ void Connections::on_report(const Report& report) {
     reject(connection.id, CmStatus::no_resources);
     return close(connection);
   }
-  if (!std::exchange(connection.connected, true)) begun(connection.host);
-  if (std::holds_alternative<Connected>(report)) {
+  if (const auto* const connected = std::get_if<Connected>(&report)) {
+    admission_.connected(number, connected->listed);
     // The host sends commands only after its RTU, which may be late or lost. Without it, the end of the connection
     // would be a REJ, which hosts do not expect later than at the start.
     (void)connection.id.notify_established();
     return;
   }
   if (std::holds_alternative<Failed>(report)) reject(connection.id, CmStatus::no_resources);
+  admission_.ended(number);
   if (connection.io) --loads_[connection.reactor];
   connections_.erase(found);
 }
 
-void Connections::begun(const Gid& host) {
-  const auto found = unconnected_.find(host);
-  if (--found->second == 0) unconnected_.erase(found);
+void Connections::evict(uint32_t number) {
+  admission_.evicted(number);
+  put(connections_.at(number).reactor, Close{.number = number, .unless_connected = true});
 }
 
 Result<void> Connections::accept(Connection& connection, uint32_t qpn) {

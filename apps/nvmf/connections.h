@@ -1,7 +1,6 @@
 // The connection manager's events, and the reactors that get the queues.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -10,9 +9,9 @@
 
 #include <uroce/cm.h>
 
+#include "nvmf/admission.h"
 #include "nvmf/handover.h"
 #include "nvmf/network.h"
-#include "nvmf/sizes.h"
 
 namespace uroce::nvmf {
 
@@ -20,9 +19,7 @@ struct ListenSettings {
   std::string address{};  ///< IPv4 or IPv6; empty: every address of every device
   uint16_t port = 4420;   ///< assigned to NVMe over Fabrics
   uint32_t max_queues = 1024;
-  /// Of a host, before Connect: each holds up to 1 MiB. A controller of Linux opens all of its queues first, and
-  /// several controllers at once when their target comes back.
-  uint32_t max_unconnected() const { return std::max(max_queues / 4, kIoQueues + 1); }
+  Bounds bounds() const { return {.max_queues = max_queues}; }
 };
 
 /// One thread: that of the first reactor, which has the admin queues. The one with the fewest gets an I/O queue.
@@ -51,9 +48,7 @@ class Connections {
     CmId id;
     uint32_t reactor = 0;
     bool io = false;
-    bool closing = false;    ///< Close has been sent
-    bool connected = false;  ///< the host has sent Connect
-    Gid host{};
+    bool closing = false;  ///< Close has been sent
     uint16_t entries = 0;
     uint8_t reads = 0;  ///< that the target may have outstanding
   };
@@ -66,7 +61,8 @@ class Connections {
         settings_(settings),
         channel_(std::move(channel)),
         listener_(std::move(listener)),
-        loads_(orders_.size()) {}
+        loads_(orders_.size()),
+        admission_(settings.bounds()) {}
 
   bool take_events();
   void handle(const CmEvent& event);
@@ -75,8 +71,8 @@ class Connections {
   void on_report(const Report& report);
   Result<void> accept(Connection& connection, uint32_t qpn);
   void close(Connection& connection);
-  /// One connection less of this host begins.
-  void begun(const Gid& host);
+  /// For a queue that needs the place.
+  void evict(uint32_t number);
   void put(uint32_t reactor, Order order);
 
   Network& network_;
@@ -87,7 +83,7 @@ class Connections {
   CmId listener_;
   std::vector<uint32_t> loads_;
   std::map<uint32_t, Connection> connections_{};  // by the id's number
-  std::map<Gid, uint32_t> unconnected_{};         // of each host, where there are any
+  Admission admission_;
   Nanos next_events_{};
   bool lost_ = false;
   bool closing_ = false;

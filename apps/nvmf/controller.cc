@@ -19,6 +19,8 @@ constexpr uint32_t kIoEntrySizes = 4u << 20 | 6u << 16;
 constexpr Nanos kGrace = std::chrono::seconds(1);
 /// Of a host that asks a discovery controller for no keep alive (NVMe-oF 1.1, 5: fixed, and not of the host).
 constexpr Nanos kDiscoveryActivity = std::chrono::minutes(2);
+/// Hosts that stay connected to a discovery controller ask for half a minute to two.
+constexpr std::chrono::milliseconds kMostDiscoveryKeepAlive = std::chrono::minutes(10);
 
 Reply refuse(Status status) { return {.status = status}; }
 
@@ -34,6 +36,10 @@ void copy_page(const Page& page, uint64_t offset, std::span<std::byte> out) {
 
 Controller::Controller(uint16_t id, const Subsystem& subsystem, Host host, uint32_t keep_alive_ms, Nanos now)
     : id_(id), subsystem_(subsystem), host_(std::move(host)), keep_alive_ms_(keep_alive_ms), heard_(now) {}
+
+bool Controller::can_keep_alive(const Subsystem& subsystem, uint32_t keep_alive_ms) {
+  return !subsystem.discovery || std::chrono::milliseconds(keep_alive_ms) <= kMostDiscoveryKeepAlive;
+}
 
 Reply Controller::property_get(uint8_t attributes, uint32_t offset) const {
   const bool wide = (attributes & 7) == 1;
@@ -158,7 +164,10 @@ Reply Controller::set_feature(const nvme::Command& command) {
       return get_feature(command);
     }
     case nvme::kAsyncEventConfig: async_event_config_ = command.cdw11; return {};
-    case nvme::kKeepAliveTimer: keep_alive_ms_ = command.cdw11; return {};
+    case nvme::kKeepAliveTimer:
+      if (!can_keep_alive(subsystem_, command.cdw11)) return refuse(Status::keep_alive_invalid);
+      keep_alive_ms_ = command.cdw11;
+      return {};
     case nvme::kVolatileWriteCache: return refuse(Status::feature_not_changeable);
     default: return refuse(Status::invalid_field);
   }

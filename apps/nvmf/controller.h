@@ -49,6 +49,10 @@ class Controller {
  public:
   Controller(uint16_t id, const Subsystem& subsystem, Host host, uint32_t keep_alive_ms, Nanos now);
 
+  /// Whether a controller of the subsystem may have this keep alive timeout (NVMe 1.4, 5.21.1.15): a discovery
+  /// controller's is bounded, since every host gets one.
+  static bool can_keep_alive(const Subsystem& subsystem, uint32_t keep_alive_ms);
+
   uint16_t id() const { return id_; }
   const Subsystem& subsystem() const { return subsystem_; }
   const Host& host() const { return host_; }

@@ -25,6 +25,7 @@ struct Open {
 /// End the queue. Once its backend has, Ended follows. No effect on a queue that has ended.
 struct Close {
   uint32_t number = 0;
+  bool unless_connected = false;  ///< no effect either once its host has sent Connect
 };
 using Order = std::variant<Open, Close>;
 
@@ -38,6 +39,7 @@ struct Failed {
 /// Its host has sent Connect.
 struct Connected {
   uint32_t number = 0;
+  bool listed = false;  ///< a `hosts` list names the host
 };
 /// The queue is gone: after Close, by its own decision or its host's.
 struct Ended {
@@ -45,7 +47,7 @@ struct Ended {
 };
 using Report = std::variant<Opened, Failed, Connected, Ended>;
 
-/// For each queue one Open, and one Close at most.
+/// For each queue one Open, and two Closes at most.
 using Orders = Mailbox<Order>;
 /// Each queue has three at most.
 using Reports = Mailbox<Report>;

@@ -70,6 +70,7 @@ enum class Status : uint16_t {
   sgl_length_invalid = 0x000f,
   sgl_type_invalid = 0x0011,
   sgl_offset_invalid = 0x0016,
+  keep_alive_invalid = 0x001a,
   lba_out_of_range = 0x0080,
   capacity_exceeded = 0x0081,
   async_event_limit = 0x0105,

@@ -36,7 +36,7 @@ Queue::Queue(QueueLink link, const Shared& shared, const Terms& terms, Nanos now
       share_(pool_.open(terms.host)),
       counters_(shared.counters),
       link_(std::move(link)),
-      commands_(shared.target, terms.queue_id, terms.entries, terms.portal, now + kConnectLimit),
+      commands_(shared.target, terms.queue_id, terms.entries, terms.portal, terms.host, now + kConnectLimit),
       io_(shared.ring),
       requests_(requests_of(terms.entries), terms.entries, *this, *this),
       now_(now) {}

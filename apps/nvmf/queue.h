@@ -68,6 +68,8 @@ class Queue final : private IoClient, private BufferTaker {
   bool closed() const { return closed_; }
   /// The host has sent Connect.
   bool connected() const { return commands_.connected(); }
+  /// And a `hosts` list names it.
+  bool listed() const { return commands_.listed(); }
   /// Closed, and nothing refers to it any more.
   bool finished() const { return closed_ && io_.idle(); }
 

@@ -69,7 +69,7 @@ void Reactor::obey(Nanos now) {
     if (const auto* const wanted = std::get_if<Open>(&order)) {
       open(*wanted, now);
     } else {
-      close(std::get<Close>(order).number);
+      close(std::get<Close>(order));
     }
   }
 }
@@ -96,9 +96,9 @@ Result<std::unique_ptr<Queue>> Reactor::make_queue(const Open& order, Nanos now)
   return queue;
 }
 
-void Reactor::close(uint32_t number) {
+void Reactor::close(const Close& order) {
   for (Entry& one : queues_) {
-    if (one.number == number) one.queue->close();
+    if (one.number == order.number && !(order.unless_connected && one.queue->connected())) one.queue->close();
   }
   next_check_ = {};
 }
@@ -107,7 +107,9 @@ bool Reactor::check(Nanos now) {
   next_check_ = now + kCheckEvery;
   for (Entry& one : queues_) {
     one.queue->check(now);
-    if (one.queue->connected() && !std::exchange(one.connected, true)) report(Connected{one.number});
+    if (one.queue->connected() && !std::exchange(one.connected, true)) {
+      report(Connected{one.number, one.queue->listed()});
+    }
   }
   const auto report_end = [this](const Entry& one) {
     if (!one.queue->finished()) return false;

@@ -58,7 +58,7 @@ class Reactor {
   void obey(Nanos now);
   void open(const Open& order, Nanos now);
   Result<std::unique_ptr<Queue>> make_queue(const Open& order, Nanos now);
-  void close(uint32_t number);
+  void close(const Close& order);
   void report(Report report);
   Result<Device*> device(const std::string& name);
   /// True when a queue has gone.

@@ -37,7 +37,8 @@ class Reactors {
   const QueueCounters& counters(uint32_t index) const { return reactors_[index]->counters(); }
 
  private:
-  Reactors(std::vector<Subsystem> subsystems, uint16_t first_id) : target_(std::move(subsystems), first_id) {}
+  Reactors(std::vector<Subsystem> subsystems, uint16_t first_id, const Bounds& bounds)
+      : target_(std::move(subsystems), first_id, bounds) {}
 
   // Torn down from the last to the first.
   Target target_;

@@ -21,7 +21,12 @@ inline constexpr uint32_t kAdminEntries = 32;
 inline constexpr uint32_t kIoQueues = 32;
 /// Asynchronous Event Requests that a controller keeps (AERL + 1).
 inline constexpr uint32_t kAsyncEvents = 4;
-inline constexpr uint32_t kControllers = 1024;
+/// Controllers of NVM subsystems, and of the discovery subsystem.
+inline constexpr uint32_t kIoControllers = 1024;
+inline constexpr uint32_t kDiscoveryControllers = 256;
+inline constexpr uint32_t kControllers = kIoControllers + kDiscoveryControllers;
+/// Discovery controllers of one host: Linux keeps one for each of its ports at most.
+inline constexpr uint32_t kHostDiscovery = 16;
 /// The largest first id of that many: NVMe over Fabrics reserves ids above 0xffef.
 inline constexpr uint16_t kLastFirstId = 0xffef - kControllers + 1;
 

@@ -30,13 +30,17 @@ std::string_view text_of(const std::array<char, 256>& field) {
 
 }  // namespace
 
-Target::Target(std::vector<Subsystem> subsystems, uint16_t first_id)
-    : subsystems_(std::move(subsystems)), first_id_(first_id), controllers_(kControllers) {
+Target::Target(std::vector<Subsystem> subsystems, uint16_t first_id, const Bounds& bounds)
+    : subsystems_(std::move(subsystems)),
+      first_id_(first_id),
+      controllers_(kControllers),
+      holdings_(bounds, std::ranges::any_of(subsystems_, [](const auto& one) { return !one.hosts.empty(); })) {
   subsystems_.push_back(discovery_subsystem());
 }
 
 std::expected<Joined, Reply> Target::connect(const nvme::Command& command, const nvme::ConnectData& data,
-                                             uint16_t queue_id, uint32_t entries, Nanos now) {
+                                             uint16_t queue_id, uint32_t entries, const std::string& address,
+                                             Nanos now) {
   const auto format = static_cast<uint16_t>(command.cdw10);
   const auto asked_queue = static_cast<uint16_t>(command.cdw10 >> 16);
   const uint32_t asked_entries = (command.cdw11 & 0xffff) + 1;
@@ -48,15 +52,27 @@ std::expected<Joined, Reply> Target::connect(const nvme::Command& command, const
   Host host{.nqn = std::string(text_of(data.host_nqn)), .id = data.host_id};
   if (!fault_of_nqn(host.nqn).empty()) return invalid_in_data(offsetof(nvme::ConnectData, host_nqn));
   if (!subsystem->allows(host.nqn)) return std::unexpected(Reply{.status = Status::connect_invalid_host});
-  if (queue_id != 0) return join(data, *subsystem, host, queue_id);
+  if (queue_id != 0) return join(data, *subsystem, host, address, queue_id);
   // Only the dynamic controller model: a host takes the controller that it gets.
   if (data.controller_id != nvme::kDynamicController)
     return invalid_in_data(offsetof(nvme::ConnectData, controller_id));
-  return create(*subsystem, std::move(host), command.cdw12, now);
+  if (!Controller::can_keep_alive(*subsystem, command.cdw12))
+    return std::unexpected(Reply{.status = Status::keep_alive_invalid});
+  return create(*subsystem, std::move(host), address, command.cdw12, now);
 }
 
-std::expected<Joined, Reply> Target::create(const Subsystem& subsystem, Host host, uint32_t keep_alive_ms, Nanos now) {
+Holder Target::holder(const Host& host, const std::string& address) const {
+  const bool listed = std::ranges::any_of(subsystems_, [&](const auto& one) { return one.hosts.contains(host.nqn); });
+  return {.address = address, .nqn = host.nqn, .listed = listed};
+}
+
+std::expected<Joined, Reply> Target::create(const Subsystem& subsystem, Host host, const std::string& address,
+                                            uint32_t keep_alive_ms, Nanos now) {
+  const Holder who = holder(host, address);
   const std::scoped_lock lock(mutex_);
+  // Busy is an error that another try may not meet: others' controllers end.
+  if (!holdings_.take(who, controller_of(subsystem.discovery)))
+    return std::unexpected(Reply{.status = Status::connect_controller_busy});
   // Ids go round, so that a host that comes back late does not meet another host's controller.
   for (std::size_t tried = 0; tried < controllers_.size(); ++tried) {
     const auto at = next_id_;
@@ -64,13 +80,14 @@ std::expected<Joined, Reply> Target::create(const Subsystem& subsystem, Host hos
     if (controllers_[at] != nullptr) continue;
     const auto id = static_cast<uint16_t>(first_id_ + at);
     controllers_[at] = std::make_shared<Controller>(id, subsystem, std::move(host), keep_alive_ms, now);
-    return Joined{controllers_[at]};
+    return Joined{.controller = controllers_[at], .listed = who.listed};
   }
+  holdings_.give(who, controller_of(subsystem.discovery));
   return std::unexpected(Reply{.status = Status::connect_controller_busy});
 }
 
 std::expected<Joined, Reply> Target::join(const nvme::ConnectData& data, const Subsystem& subsystem, const Host& host,
-                                          uint16_t queue_id) {
+                                          const std::string& address, uint16_t queue_id) {
   const std::size_t at = data.controller_id - std::size_t{first_id_};
   auto controller = [&] {
     const std::scoped_lock lock(mutex_);
@@ -82,14 +99,27 @@ std::expected<Joined, Reply> Target::join(const nvme::ConnectData& data, const S
   }
   if (!controller->ready() || subsystem.discovery)
     return std::unexpected(Reply{.status = Status::command_sequence_error});
-  const auto joined_at = controller->join(queue_id);
-  if (!joined_at) return invalid_in_command(42);
-  return Joined{std::move(controller), *joined_at};
+  const Holder who = holder(host, address);
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!holdings_.take(who, kIoQueue)) return std::unexpected(Reply{.status = Status::connect_controller_busy});
+  }
+  if (const auto joined_at = controller->join(queue_id)) return Joined{std::move(controller), *joined_at, who.listed};
+  const std::scoped_lock lock(mutex_);
+  holdings_.give(who, kIoQueue);
+  return invalid_in_command(42);
 }
 
-void Target::remove(Controller& controller) {
+void Target::leave(Controller& controller, uint16_t queue_id, uint32_t joined_at, const std::string& address) {
+  controller.leave(queue_id, joined_at);
+  const std::scoped_lock lock(mutex_);
+  holdings_.give(holder(controller.host(), address), kIoQueue);
+}
+
+void Target::remove(Controller& controller, const std::string& address) {
   controller.end();
   const std::scoped_lock lock(mutex_);
+  holdings_.give(holder(controller.host(), address), controller_of(controller.subsystem().discovery));
   controllers_[static_cast<std::size_t>(controller.id() - first_id_)].reset();
 }
 

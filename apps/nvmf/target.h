@@ -13,6 +13,7 @@
 
 #include "base/time.h"
 #include "nvmf/controller.h"
+#include "nvmf/holdings.h"
 #include "nvmf/subsystem.h"
 
 namespace uroce::nvmf {
@@ -27,7 +28,8 @@ struct Portal {
 /// The result of Connect for a queue.
 struct Joined {
   std::shared_ptr<Controller> controller{};
-  uint32_t at = 0;  ///< Controller::resets() then
+  uint32_t at = 0;      ///< Controller::resets() then
+  bool listed = false;  ///< a `hosts` list names the host
 };
 
 /// Any thread, with a lock that commands but Connect do not take. It outlives its controllers' queues.
@@ -36,30 +38,35 @@ class Target {
   /// The discovery subsystem is added. Controllers have the kControllers ids from `first_id` on, kLastFirstId at most.
   /// Draw it: a host that has not noticed the end of an earlier target refuses another controller with an id that it
   /// knows of that subsystem.
-  explicit Target(std::vector<Subsystem> subsystems, uint16_t first_id = 1);
+  explicit Target(std::vector<Subsystem> subsystems, uint16_t first_id = 1, const Bounds& bounds = {});
 
   /// Connect (NVMe-oF 1.1, 3.3). `queue_id` is that of the RDMA connection, and `entries` the size of its receive
-  /// queue. The controller is a new one for the admin queue, and else that of the admin queue. The reply is that of a
-  /// failure.
+  /// queue. The controller is a new one for the admin queue, and else that of the admin queue. `address` is the host's:
+  /// with its NQN it bounds what it gets. The reply is that of a failure.
   std::expected<Joined, Reply> connect(const nvme::Command& command, const nvme::ConnectData& data, uint16_t queue_id,
-                                       uint32_t entries, Nanos now);
+                                       uint32_t entries, const std::string& address, Nanos now);
   /// Forgets the controller of an admin queue that has gone.
-  void remove(Controller& controller);
+  void remove(Controller& controller, const std::string& address);
+  /// An I/O queue that joined has gone.
+  void leave(Controller& controller, uint16_t queue_id, uint32_t joined_at, const std::string& address);
   std::size_t controllers() const;
 
   /// Bytes [offset, ...) of the log page for this host: the subsystems that it may connect to, at this portal.
   void discovery_log(std::string_view host_nqn, const Portal& portal, uint64_t offset, std::span<std::byte> out) const;
 
  private:
-  std::expected<Joined, Reply> create(const Subsystem& subsystem, Host host, uint32_t keep_alive_ms, Nanos now);
+  std::expected<Joined, Reply> create(const Subsystem& subsystem, Host host, const std::string& address,
+                                      uint32_t keep_alive_ms, Nanos now);
   std::expected<Joined, Reply> join(const nvme::ConnectData& data, const Subsystem& subsystem, const Host& host,
-                                    uint16_t queue_id);
+                                    const std::string& address, uint16_t queue_id);
+  Holder holder(const Host& host, const std::string& address) const;
 
   std::vector<Subsystem> subsystems_;  ///< never changes
   const uint16_t first_id_;
   mutable std::mutex mutex_;                              ///< guards the following
   std::vector<std::shared_ptr<Controller>> controllers_;  ///< by id - first_id_; null where free
   uint16_t next_id_ = 0;
+  Holdings holdings_;
 };
 
 /// The discovery log for hosts at one portal.

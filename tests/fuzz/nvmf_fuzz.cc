@@ -97,9 +97,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, std::size_t size) {
     (void)io.expired(Nanos(now << 30));
     nvme::ConnectData data{};
     std::memcpy(&data, behind.data(), std::min(behind.size(), sizeof data));
-    auto joined = target.connect(*command, data, static_cast<uint16_t>(command->cdw10 >> 16) & 1, 16, Nanos(now));
+    auto joined =
+        target.connect(*command, data, static_cast<uint16_t>(command->cdw10 >> 16) & 1, 16, "192.0.2.2", Nanos(now));
     if (joined && made == nullptr) made = joined->controller;
   }
-  if (made != nullptr) target.remove(*made);
+  if (made != nullptr) target.remove(*made, "192.0.2.2");
   return 0;
 }
