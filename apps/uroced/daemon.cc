@@ -17,11 +17,11 @@
 #include "cm/manager.h"
 #include "pmd_glue/notes.h"
 #include "pmd_glue/stack_access.h"
+#include "privilege/privilege.h"
 #include "uroced/eal_choice.h"
 #include "uroced/log.h"
 #include "uroced/metrics_server.h"
 #include "uroced/ping_answers.h"
-#include "uroced/privilege.h"
 #include "uroced/rights.h"
 #include "uroced/signals.h"
 #include "uroced/socket_right.h"
@@ -46,7 +46,7 @@ class Daemon {
 
   int run() {
     raise_descriptor_limit();
-    prepare_privileges();
+    privilege::prepare_privileges();
     if (auto ok = start(); !ok) {
       log_->error("{}", ok.error().text);
       end_services();

@@ -7,10 +7,10 @@
 #include <iterator>
 #include <limits>
 
+#include "privilege/privilege.h"
 #include "transport/engine/owners.h"
 #include "uroced/config_fields.h"
 #include "uroced/field_kinds.h"
-#include "uroced/privilege.h"
 
 namespace uroce::daemon {
 
@@ -123,7 +123,7 @@ Read read_user(const toml::node& node, service::UserSettings& user) {
   user.name = node.as_string()->get();
   const auto [rest, error] = std::from_chars(user.name.data(), user.name.data() + user.name.size(), user.uid);
   if (error == std::errc{} && rest == user.name.data() + user.name.size()) return {};
-  const auto found = find_account(user.name);
+  const auto found = privilege::find_account(user.name);
   if (!found)
     return refuse("this machine has no user of that name; add it, or choose one that `getent passwd` lists, or a uid");
   user.uid = found->uid;

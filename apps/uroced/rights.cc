@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "uroced/system_calls.h"
+#include "privilege/system_calls.h"
 
 namespace uroce::daemon {
 
@@ -23,7 +23,7 @@ constexpr uid_t kOverflowUid = 65534;
 
 Result<Rights> Rights::plan(const Config& config, Log& log) {
   Rights rights(config, log);
-  auto account = geteuid() == 0 ? find_account(config.privilege.user) : std::nullopt;
+  auto account = geteuid() == 0 ? privilege::find_account(config.privilege.user) : std::nullopt;
   if (account && account->uid == 0) account.reset();
   if (account && account->uid == kOverflowUid) {
     return fail(EINVAL, fmt::format("privilege.user is {} ({}), for which the kernel takes every user of other "
@@ -49,7 +49,10 @@ Result<void> Rights::give_up() const {
   std::vector<gid_t> groups;
   if (config_->server.group) groups.push_back(*config_->server.group);
   if (may_give_up()) {
-    if (auto done = give_up_privileges(account_, groups, kept_); !done) return done;
+    if (auto done = privilege::give_up_privileges(account_, groups, kept_); !done) {
+      if (!account_) return done;
+      return fail(done.error().code, done.error().text + "; set privilege.user to \"\" to stay root");
+    }
   }
   if (account_) {
     log_->info("running as user {}", account_->name);
@@ -57,12 +60,14 @@ Result<void> Rights::give_up() const {
     log_->info("staying root, since this machine has no user {} (privilege.user)", config_->privilege.user);
   }
   if (!config_->privilege.seccomp) return {};
-  if (auto limited = limit_system_calls(); !limited) log_->warn("{}", limited.error().text);
+  if (auto limited = privilege::limit_system_calls(); !limited) {
+    log_->warn("{}; set privilege.seccomp to false", limited.error().text);
+  }
   return {};
 }
 
 Result<void> Rights::leave_to_main_thread() const {
-  if (kept_ != 0 && may_give_up()) return keep_capabilities_on_main_thread();
+  if (kept_ != 0 && may_give_up()) return privilege::keep_capabilities_on_main_thread();
   return {};
 }
 

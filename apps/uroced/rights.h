@@ -7,8 +7,8 @@
 
 #include <uroce/error.h>
 
+#include "privilege/privilege.h"
 #include "uroced/log.h"
-#include "uroced/privilege.h"
 #include "uroced/settings.h"
 
 namespace uroce::daemon {
@@ -22,7 +22,7 @@ class Rights {
   /// The folder's owner may remove the socket at the end. A folder that exists stays as it is.
   void make_folder_of_socket() const;
   /// Ports of these drivers need rights at the end, which stay.
-  void keep_for(std::span<const std::string> drivers) { kept_ = needed_to_close(drivers); }
+  void keep_for(std::span<const std::string> drivers) { kept_ = privilege::needed_to_close(drivers); }
   /// All ports and the socket are open, and no client is served. Errors: those of give_up_privileges().
   Result<void> give_up() const;
   /// Once the server's threads have inherited what was kept. Errors: those of keep_capabilities_on_main_thread().
@@ -35,8 +35,8 @@ class Rights {
 
   const Config* config_;
   Log* log_;
-  std::optional<Account> account_{};
-  Capabilities kept_ = 0;  ///< to close the ports
+  std::optional<privilege::Account> account_{};
+  privilege::Capabilities kept_ = 0;  ///< to close the ports
 };
 
 }  // namespace uroce::daemon

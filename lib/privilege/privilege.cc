@@ -1,4 +1,4 @@
-#include "uroced/privilege.h"
+#include "privilege/privilege.h"
 
 #include <fmt/format.h>
 #include <grp.h>
@@ -14,9 +14,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "uroced/thread_call.h"
+#include "privilege/thread_call.h"
 
-namespace uroce::daemon {
+namespace uroce::privilege {
 
 namespace {
 
@@ -51,8 +51,8 @@ void raise_limit(__rlimit_resource which, rlim_t value) {
 
 std::unexpected<Error> cannot_become(const Account& account, const char* call) {
   const int code = errno;
-  return fail(code, fmt::format("cannot become user {} ({}): {}: {}; set privilege.user to \"\" to stay root",
-                                account.name, account.uid, call, std::strerror(code)));
+  return fail(code,
+              fmt::format("cannot become user {} ({}): {}: {}", account.name, account.uid, call, std::strerror(code)));
 }
 
 /// glibc changes the ids of all threads.
@@ -118,4 +118,4 @@ Result<void> give_up_privileges(const std::optional<Account>& account, std::span
 
 Result<void> keep_capabilities_on_main_thread() { return on_other_threads(drop_capabilities); }
 
-}  // namespace uroce::daemon
+}  // namespace uroce::privilege

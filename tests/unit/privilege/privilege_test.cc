@@ -1,4 +1,4 @@
-#include "uroced/privilege.h"
+#include "privilege/privilege.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -24,10 +24,10 @@
 #include <thread>
 #include <vector>
 
-#include "uroced/system_calls.h"
-#include "uroced/thread_call.h"
+#include "privilege/system_calls.h"
+#include "privilege/thread_call.h"
 
-namespace uroce::daemon {
+namespace uroce::privilege {
 namespace {
 
 constexpr uid_t kNobody = 65534;
@@ -236,6 +236,19 @@ TEST(SystemCalls, RefusesWhatADaemonDoesNotDo) {
             0);
 }
 
+TEST(SystemCalls, AllowsMoreByName) {
+  EXPECT_EQ(in_child([] {
+              prepare_privileges();
+              constexpr const char* kMore[] = {"io_uring_enter"};
+              MUST(limit_system_calls(kMore));
+              MUST(syscall(SYS_io_uring_enter, -1, 0, 0, 0, nullptr, 0) == -1 && errno != ENOSYS);
+              MUST(syscall(SYS_io_uring_setup, 1, nullptr) == -1 && errno == ENOSYS);
+              MUST(fork() == -1 && errno == ENOSYS);
+              return 0;
+            }),
+            0);
+}
+
 TEST(SystemCalls, AllowsWhatADaemonDoes) {
   EXPECT_EQ(in_child([] {
               prepare_privileges();
@@ -256,4 +269,4 @@ TEST(SystemCalls, AllowsWhatADaemonDoes) {
 }
 
 }  // namespace
-}  // namespace uroce::daemon
+}  // namespace uroce::privilege

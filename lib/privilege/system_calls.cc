@@ -1,4 +1,4 @@
-#include "uroced/system_calls.h"
+#include "privilege/system_calls.h"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -11,7 +11,7 @@
 #include <cstring>
 #include <memory>
 
-namespace uroce::daemon {
+namespace uroce::privilege {
 
 namespace {
 
@@ -104,10 +104,11 @@ class Filter {
 
 }  // namespace
 
-Result<void> limit_system_calls() {
+Result<void> limit_system_calls(std::span<const char* const> more) {
   constexpr scmp_datum_t kLow = 0xffffffff;  // an int
   Filter filter;
   for (const char* name : kAllowed) filter.allow(name);
+  for (const char* name : more) filter.allow(name);
   for (const int family : kFamilies) filter.allow(SCMP_SYS(socket), 0, kLow, static_cast<scmp_datum_t>(family));
   // Threads, no processes. clone3 hides its flags in memory, and the C library falls back to clone.
   filter.allow(SCMP_SYS(clone), 0, CLONE_THREAD | kNewNamespaces, CLONE_THREAD);
@@ -117,10 +118,9 @@ Result<void> limit_system_calls() {
   filter.allow(SCMP_SYS(mmap), 2, PROT_WRITE, 0);
   filter.allow(SCMP_SYS(mprotect), 2, PROT_EXEC, 0);
   if (const int code = filter.load(); code != 0) {
-    return fail(code, fmt::format("the kernel takes no filter of system calls: {}; set privilege.seccomp to false",
-                                  std::strerror(code)));
+    return fail(code, fmt::format("the kernel takes no filter of system calls: {}", std::strerror(code)));
   }
   return {};
 }
 
-}  // namespace uroce::daemon
+}  // namespace uroce::privilege

@@ -1,4 +1,4 @@
-#include "uroced/thread_call.h"
+#include "privilege/thread_call.h"
 
 #include <fmt/format.h>
 #include <sys/syscall.h>
@@ -16,7 +16,7 @@
 #include <system_error>
 #include <thread>
 
-namespace uroce::daemon {
+namespace uroce::privilege {
 
 namespace {
 
@@ -46,7 +46,7 @@ Result<std::set<pid_t>> other_threads() {
   }
   if (!error) return out;
   return fail(error.value(),
-              fmt::format("cannot list the daemon's threads: /proc/self/task: {}; mount /proc", error.message()));
+              fmt::format("cannot list the program's threads: /proc/self/task: {}; mount /proc", error.message()));
 }
 
 Result<void> call_one(pid_t thread, std::chrono::milliseconds limit) {
@@ -59,7 +59,7 @@ Result<void> call_one(pid_t thread, std::chrono::milliseconds limit) {
     if (Clock::now() >= until) {
       std::string name;
       std::getline(std::ifstream(fmt::format("/proc/self/task/{}/comm", thread)), name);
-      return fail(ETIMEDOUT, fmt::format("thread {} ({}) of the daemon did not answer a signal within {} ms; a driver "
+      return fail(ETIMEDOUT, fmt::format("thread {} ({}) of the program did not answer a signal within {} ms; a driver "
                                          "blocks the signal",
                                          thread, name, limit.count()));
     }
@@ -92,4 +92,4 @@ Result<void> on_other_threads(void (*work)(), std::chrono::milliseconds limit) {
   return {};
 }
 
-}  // namespace uroce::daemon
+}  // namespace uroce::privilege

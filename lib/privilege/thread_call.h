@@ -6,7 +6,7 @@
 
 #include <uroce/error.h>
 
-namespace uroce::daemon {
+namespace uroce::privilege {
 
 /// Calls `work` once on every thread but the calling one, in a signal handler (SIGRTMIN + 7): it may use only what
 /// signal-safety(7) allows. Threads that start meanwhile are covered as well. One thread may call this at a time.
@@ -14,4 +14,4 @@ namespace uroce::daemon {
 /// those of reading /proc/self/task.
 Result<void> on_other_threads(void (*work)(), std::chrono::milliseconds limit = std::chrono::seconds(5));
 
-}  // namespace uroce::daemon
+}  // namespace uroce::privilege

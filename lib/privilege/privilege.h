@@ -1,5 +1,5 @@
-// Becoming an ordinary user once the ports are open. Only opening needs privilege: config/rights.md lists what each
-// driver needs.
+// A program becomes an ordinary user once its ports are open. Only opening needs privilege: config/rights.md lists what
+// each driver needs.
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +12,7 @@
 
 #include <uroce/error.h>
 
-namespace uroce::daemon {
+namespace uroce::privilege {
 
 /// A user of this machine.
 struct Account {
@@ -43,4 +43,4 @@ Result<void> give_up_privileges(const std::optional<Account>& account, std::span
 /// Takes the capabilities of all threads but the main one. Threads inherit them from the thread that starts them.
 Result<void> keep_capabilities_on_main_thread();
 
-}  // namespace uroce::daemon
+}  // namespace uroce::privilege
