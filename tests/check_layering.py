@@ -56,7 +56,7 @@ ALLOWED = {
         "wire",
     ),
     "apps/arguments": ("settings",),
-    "apps/nvmf": ("apps/arguments", "base", "ending", "pmd_glue", "settings"),
+    "apps/nvmf": ("apps/arguments", "base", "ending", "pmd_glue", "privilege", "settings"),
     "apps/perf": ("apps/arguments", "cgroup", "ending", "pmd_glue", "settings"),
     "apps/uroce": (
         "apps/arguments",

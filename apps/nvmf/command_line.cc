@@ -44,6 +44,7 @@ EarlyExit refuse(const std::string& text) { return {kUsage, "uroce_nvmf: " + tex
 
 /// Words as they stand on the command line.
 struct Words {
+  bool no_seccomp = false;
   SubsystemSettings subsystem{};
   std::vector<std::string> namespaces{};
   std::string config{}, interface{}, lcores{};
@@ -162,9 +163,14 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
   program.footer(footer());
   add_disks(program, options, words);
   add_network(program, options, words);
+  program.text(
+      "--user", options.user,
+      "User that root becomes once disks and ports are open (default: uroce-nvmf, if there is one; \"\": stay root)");
+  program.flag("--no-seccomp", words.no_seccomp, "Limit no system calls, for a driver that needs others");
   program.flag("-V,--version", words.version, "Print the version and exit");
   if (auto exit = program.parse(std::move(own))) return std::unexpected(std::move(*exit));
   if (words.version) return std::unexpected(EarlyExit{0, fmt::format("uroce_nvmf {}", kVersion)});
+  options.filter = !words.no_seccomp;
   if (auto taken = take_file(options, words); !taken) return std::unexpected(refuse(taken.error().text));
   if (const auto fault = fault_of_network(options, words); !fault.empty()) return std::unexpected(refuse(fault));
   if (auto taken = take_subsystems(options, words); !taken) return std::unexpected(refuse(taken.error().text));

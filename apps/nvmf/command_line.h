@@ -23,6 +23,8 @@ struct Options {
   ListenSettings listen{};
   uint32_t buffers = 256;  ///< of kTransferBytes
   std::vector<SubsystemSettings> subsystems{};
+  std::string user = "uroce-nvmf";  ///< to become, where root starts the program; empty: none
+  bool filter = true;               ///< of system calls
 };
 
 using arguments::EarlyExit;

@@ -11,7 +11,9 @@
 #include "ending/end_signals.h"
 #include "nvmf/command_line.h"
 #include "nvmf/reactors.h"
+#include "nvmf/rights.h"
 #include "nvmf/stack_network.h"
+#include "privilege/privilege.h"
 
 namespace uroce::nvmf {
 namespace {
@@ -74,6 +76,7 @@ int serve(const Options& options) {
   if (!network) return say(network.error(), network.error().code == EINVAL ? kUnusable : kFailed);
   auto reactors = Reactors::start(**network, std::move(subsystems), options.listen, options.buffers);
   if (!reactors) return say(reactors.error(), kFailed);
+  if (auto given = give_up_rights(options, **network); !given) return say(given.error(), kFailed);
   Loops loops(**network, **reactors);
   if (auto started = loops.start(); !started) return say(started.error(), kFailed);
   fmt::print("uroce_nvmf: serving {} subsystem(s) on {} port {}\n", options.subsystems.size(),
@@ -94,6 +97,7 @@ int run(int argc, char** argv) {
     fmt::print(options.error().code == kOk ? stdout : stderr, "{}\n", options.error().text);
     return options.error().code;
   }
+  privilege::prepare_privileges();
   catch_end_signals();
   std::signal(SIGPIPE, SIG_IGN);
   return serve(*options);

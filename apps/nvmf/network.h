@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <uroce/cm.h>
 #include <uroce/daemon.h>
@@ -26,6 +27,8 @@ class Network {
   virtual int engine_of(uint32_t /*reactor*/) const { return QpInit{}.engine; }
   /// Calls `loop` on the thread of a reactor, which is 1 or more. Errors: those of Stack::start_loop().
   virtual Result<void> start_loop(uint32_t reactor, const std::function<void()>& loop);
+  /// The drivers of this process's ports.
+  virtual std::vector<std::string> drivers() const { return {}; }
   /// Returns once all loops have.
   virtual void join_loops() {}
   /// One pass of the engines that run on the calling thread. True when there was work.

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "pmd_glue/stack_access.h"
+
 namespace uroce::nvmf {
 
 namespace {
@@ -18,6 +20,7 @@ class StackNetwork final : public Network {
   Result<void> start_loop(uint32_t reactor, const std::function<void()>& loop) override {
     return stack_.start_loop(reactor, loop);
   }
+  std::vector<std::string> drivers() const override { return glue::StackAccess::drivers(stack_); }
   void join_loops() override { stack_.join_loops(); }
   bool poll() override { return stack_.poll(); }
   void idle(std::chrono::nanoseconds limit) override { stack_.idle(limit); }

@@ -64,7 +64,7 @@ class Nvmf(harness.Case):
         env = self.start_daemon("--demo")
         # The command line's choice goes before the file's.
         settings = self.settings('interface = "none0"\n')
-        target = self.start_target("--config", settings, "--daemon", "--namespace", "memory:8M", env=env)
+        target = self.start_target("--config", settings, "--daemon", "--namespace", "memory:8M", "--user", "games", env=env)
         said = self.run_host("uroce0", "10.117.0.2", env=env)
         self.assertIn("4 rounds on 2 queues verified", said)
         stranger = self.run_host("uroce0", "10.117.0.2", env=env, nqn="nqn.2024-01.org.example:stranger", code=1)
@@ -77,7 +77,8 @@ class Nvmf(harness.Case):
         disk = self.disk()
         settings = self.settings(f'interface = "d0"\nlcores = "(0,1)@{harness.CPUS[-1]}"\n')
         lcores = [f"--lcores=(0,1)@{harness.CPUS[-1]}", *eal()[2:], "--", "--idle", "sleep"]
-        for words, reactors in ((["--interface", "d0"], 1), (["--config", settings], 2), ([*lcores, "--interface", "d0"], 2)):
+        for words, reactors in ((["--interface", "d0"], 1), (["--config", settings], 2), ([*lcores, "--interface", "d0"], 2),
+                                 (["--interface", "d0", "--user", "games"], 1)):
             with self.subTest(words=words):
                 target = self.start_target(*words, "--namespace", disk, namespace=a)
                 said = self.run_host("uroce0", "192.0.2.1", "4", "2", namespace=b, env=env)

@@ -23,6 +23,7 @@ from harness import BUILD, SOURCE, Namespaces, eal, ip
 
 UROCED = BUILD / "apps" / "uroced" / "uroced"
 UROCE = BUILD / "apps" / "uroce" / "uroce"
+NVMF = BUILD / "apps" / "nvmf" / "uroce_nvmf"
 PAIR = BUILD / "tests" / "system" / "clients" / "client_pair"
 # Of each unit, the file of its user and the worst rating that systemd-analyze(1) may give: tenths, of 10.
 UNITS = {"uroced": 25, "uroce-nvmf": 25}
@@ -78,10 +79,10 @@ class Daemon(harness.Case):
         program.process.send_signal(signal.SIGTERM)
         return self.finish(program, 30)
 
-    def check_threads(self, program, uid, main=NOTHING):
+    def check_threads(self, program, uid, main=NOTHING, least=4):
         """Every thread is this user without capabilities, but for those of the main thread, and cannot gain any."""
         found = threads(program)
-        self.assertGreater(len(found), 3)
+        self.assertGreaterEqual(len(found), least)
         for i, thread in enumerate(found):
             kept = main if i == 0 else NOTHING
             self.assertEqual(set(thread["Uid"].split()), {str(uid)}, thread["Name"])
@@ -269,6 +270,48 @@ class Ports(Daemon):
             self.end(program)
             shown = subprocess.run(["ip", "-n", name, "link", "show", "d0"], capture_output=True, text=True, timeout=30 * harness.SLOW, check=True).stdout
             self.assertNotIn("xdp", shown)
+
+
+class Target(Daemon):
+    """The rights of uroce_nvmf."""
+
+    def serve(self, *args, eal_args, namespace=None, before=(), **kw):
+        program = self.start([*before, NVMF, *eal_args, "--", "--nqn", "nqn.2024-01.org.example:disks", *args], namespace, **kw)
+        program.wait_for("serving 1 subsystem", 30)
+        return program
+
+    @unittest.skipUnless(ROOT, "only root has rights to give up")
+    def test_becomes_the_user(self):
+        disk = self.directory / "disk.img"
+        disk.write_bytes(bytes(1 << 20))
+        disk.chmod(0o600)  # opened before
+        program = self.serve("--namespace", disk, "--user", "games", eal_args=[*engines(1), "--vdev=net_null0"])
+        self.assertIn("running as user games", program.output)
+        self.check_threads(program, GAMES, least=1)
+        self.assertNotIn("no-seccomp", self.end(program))
+
+    @unittest.skipUnless(ROOT, "only root has rights to give up")
+    def test_stays_root_without_such_a_user(self):
+        program = self.serve("--namespace", "memory:1M", "--user", "uroce-of-no-machine", eal_args=eal("--vdev=net_null0"))
+        self.assertIn("staying root", program.output)
+        self.assertEqual({(thread["NoNewPrivs"], thread["Seccomp"]) for thread in threads(program)}, {("1", "2")})
+        self.end(program)
+        program = self.serve("--namespace", "memory:1M", "--user", "", "--no-seccomp", eal_args=eal("--vdev=net_null0"))
+        self.assertEqual({thread["Seccomp"] for thread in threads(program)}, {"0"})
+        self.end(program)
+
+    @unittest.skipUnless(ROOT and harness.may_make_namespaces(), "network namespaces are needed")
+    def test_ambient_capabilities_go(self):
+        """As the unit starts it."""
+        with Namespaces() as spaces:
+            before = ("setpriv", f"--reuid={GAMES}", f"--regid={GAMES}", "--clear-groups", "--inh-caps=-all,+net_raw,+net_admin",
+                      "--ambient-caps=-all,+net_raw,+net_admin")
+            self.socket.parent.mkdir()
+            os.chown(self.socket.parent, GAMES, GAMES)
+            program = self.serve("--namespace", "memory:1M", eal_args=eal("--vdev=net_af_packet0,iface=d0"), before=before,
+                                 namespace=spaces.names[0], env={"XDG_RUNTIME_DIR": str(self.socket.parent)})
+            self.check_threads(program, GAMES, least=1)
+            self.end(program)
 
 
 class Watchdog(Daemon):
