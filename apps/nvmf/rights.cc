@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "privilege/devices.h"
 #include "privilege/privilege.h"
 #include "privilege/system_calls.h"
 
@@ -26,6 +27,8 @@ Result<void> give_up_rights(const Options& options, const Network& network) {
   } else if (geteuid() == 0 && !options.user.empty()) {
     fmt::print("uroce_nvmf: staying root, since this machine has no user {} (--user)\n", options.user);
   }
+  // The unit's group has every disk. Only those that are open are the program's.
+  if (auto denied = privilege::deny_devices(); !denied) fmt::print(stderr, "uroce_nvmf: {}\n", denied.error().text);
   // A client of the daemon shares its memory with calls that the filter has no rule for (lib/sharing).
   if (!options.filter || options.daemon) return {};
   // The rings of the disks exist. No other can be made.

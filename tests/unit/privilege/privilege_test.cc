@@ -24,6 +24,7 @@
 #include <thread>
 #include <vector>
 
+#include "privilege/devices.h"
 #include "privilege/system_calls.h"
 #include "privilege/thread_call.h"
 
@@ -231,6 +232,34 @@ TEST(SystemCalls, RefusesWhatADaemonDoesNotDo) {
               }
               MUST(socket(AF_VSOCK, SOCK_STREAM, 0) == -1 && errno == ENOSYS);
               MUST(mmap(nullptr, 4096, PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED);
+              return 0;
+            }),
+            0);
+}
+
+TEST(Devices, CannotBeOpenedByAnyThread) {
+  EXPECT_EQ(in_child([] {
+              const int open_before = open("/dev/full", O_RDWR);
+              MUST(open_before >= 0);
+              prepare_privileges();
+              std::atomic<bool> stop{false}, refused{false};
+              std::thread before([&] {
+                while (!stop) usleep(1000);
+                refused = open("/dev/full", O_RDONLY) == -1 && errno == EACCES;
+              });
+              // Without rights, as the programs do it.
+              if (geteuid() == 0) MUST(give_up_privileges(Account{"nobody", kNobody, kNobody}, {}, 0));
+              const auto denied = deny_devices();
+              stop = true;
+              before.join();
+              if (!denied) return 77;
+              MUST(refused);
+              MUST(open("/dev/full", O_RDWR) == -1 && errno == EACCES);
+              char byte = 0;
+              MUST(read(open_before, &byte, 1) == 1);
+              MUST(open("/dev/null", O_RDWR) >= 0);
+              MUST(std::ifstream("/proc/self/status").good());
+              MUST(open("/tmp", O_TMPFILE | O_RDWR, 0600) >= 0);
               return 0;
             }),
             0);
