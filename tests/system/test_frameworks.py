@@ -7,7 +7,6 @@ import os
 import random
 import re
 import shlex
-import subprocess
 import time
 
 import harness
@@ -22,16 +21,15 @@ QPERF_RUNS = int(os.environ.get("UROCE_QPERF_RUNS", "1"))
 RANKS = SOURCE / "tests" / "system" / "clients" / "ranks.c"
 
 
-def ucx_perftest():
-    """The command and its help. Where Debian compiled it with MPI, it takes itself for a rank unless it is told."""
-    usage = subprocess.run(["ucx_perftest", "-h"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=30 * harness.SLOW,
-                           check=False).stdout
-    return ["ucx_perftest", *(("-P", "0") if "disable/enable MPI mode" in usage else ())], usage
-
-
 class Case(verbs.Case):
     # Programs that spin and the engines share two cores.
     daemon_args = ("--idle", "sleep")
+
+    def ucx_perftest(self):
+        """The command and its help. Where Debian compiled it with MPI, it takes itself for a rank unless it is told."""
+        asked = self.under("ucx_perftest", "-h")
+        asked.wait(30)
+        return ["ucx_perftest", *(("-P", "0") if "disable/enable MPI mode" in asked.output else ())], asked.output
 
 
 class Ucx(Case):
@@ -44,7 +42,7 @@ class Ucx(Case):
 
     def perftest(self, transports, *options, iterations=200):
         self.need("ucx_perftest")
-        command, usage = ucx_perftest()
+        command, usage = self.ucx_perftest()
         if f" {options[options.index('-t') + 1]} - " not in usage:
             return  # UCX 1.10 has no ucp_am_bw
         command += ["-w", "10", "-n", iterations, *options]
@@ -135,7 +133,7 @@ exec unshare --ipc --uts --pid --fork --kill-child --mount-proc sh -c 'hostname 
     def test_ucx(self):
         self.need("ucx_perftest")
         size, count, port = 100_000, 200, free_port()
-        command = shlex.join([*ucx_perftest()[0], "-t", "tag_bw", "-s", str(size), "-w", "0", "-n", str(count), "-p", str(port)])
+        command = shlex.join([*self.ucx_perftest()[0], "-t", "tag_bw", "-s", str(size), "-w", "0", "-n", str(count), "-p", str(port)])
         server = self.start([verbs.RUN, self.on_host, "one", command], env=self.env)
         verbs.wait_for_listener(server, port)
         client = self.start([verbs.RUN, self.on_host, "two", f"{command} 127.0.0.1"], env=self.env)
