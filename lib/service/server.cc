@@ -327,11 +327,7 @@ bool Server::Impl::await_departing() {
 
 std::vector<ClientInfo> Server::clients() const { return service::all_rows(impl_->all()); }
 
-std::vector<message::UserRow> Server::users() const {
-  Peer everybody;
-  everybody.privileged = true;
-  return impl_->users->rows(Sight(everybody));
-}
+std::vector<message::UserRow> Server::users() const { return impl_->users->rows(Sight::of_everything()); }
 
 std::vector<std::pair<std::string, uint64_t>> Server::counters(const control::Device& device) const {
   return counters_of(*impl_, device);

@@ -10,6 +10,8 @@ namespace uroce::service {
 class Sight {
  public:
   explicit Sight(const Peer& peer) : uid_(peer.uid), payer_(peer.payer()), everything_(peer.privileged) {}
+  /// As the daemon itself.
+  static Sight of_everything() { return {}; }
 
   /// Privileged peers: all clients, keys, PSNs, and the frames of captures.
   bool everything() const { return everything_; }
@@ -20,9 +22,11 @@ class Sight {
   bool budget_of(uint32_t uid) const { return everything_ || uid == payer_; }
 
  private:
-  uint32_t uid_;
-  uint32_t payer_;
-  bool everything_;
+  Sight() = default;
+
+  uint32_t uid_ = 0;
+  uint32_t payer_ = 0;
+  bool everything_ = true;
 };
 
 }  // namespace uroce::service

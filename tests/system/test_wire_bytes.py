@@ -80,8 +80,9 @@ class Flow:
                     self.unequal.append(key)
 
     def payload(self, frame):
-        """The payload of UDP without QPN, request for an ACK, PSN, key and ICRC, and with addresses from the first one on."""
+        """The payload of UDP without seal, QPN, request for an ACK, PSN, key and ICRC, and with addresses from the first one on."""
         payload = bytearray(frame[BTH:-4])
+        payload[4] &= 0xC0
         payload[5:12] = bytes(7)
         if payload[0] in (*WITH_RETH, *ATOMICS):
             address = struct.unpack_from(">Q", payload, 12)[0]
