@@ -10,7 +10,7 @@ namespace uroce::service {
 class Sight {
  public:
   explicit Sight(const Peer& peer) : uid_(peer.uid), payer_(peer.payer()), everything_(peer.privileged) {}
-  /// As the daemon itself.
+  /// The daemon itself sees everything.
   static Sight of_everything() { return {}; }
 
   /// Privileged peers: all clients, keys, PSNs, and the frames of captures.
