@@ -1,6 +1,6 @@
 """Errors that a peer causes, RNR and its recovery: the status at both ends, and what the connection is good for then.
 
-What is expected is what the IBTA specification says (vol. 1, 9.7.5.2, 9.9.2, 9.9.3, 11.6.2). Where rxe as the responder has it
+Each case expects what the IBTA specification says (vol. 1, 9.7.5.2, 9.9.2, 9.9.3, 11.6.2). Where rxe as the responder has it
 otherwise, `rxe` says so; README.md has these departures in words.
 """
 

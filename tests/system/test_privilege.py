@@ -33,6 +33,9 @@ AS_GAMES = ("--set", "privilege.user=games")
 NET_ADMIN = f"{1 << 12:016x}"
 NOTHING = f"{0:016x}"
 ROOT = os.geteuid() == 0
+# As a systemd unit starts a program of an ordinary user with the two capabilities for an interface.
+AMBIENT = ("setpriv", f"--reuid={GAMES}", f"--regid={GAMES}", "--clear-groups", "--inh-caps=-all,+net_raw,+net_admin",
+           "--ambient-caps=-all,+net_raw,+net_admin")
 
 
 def threads(program):
@@ -236,11 +239,9 @@ class Ports(Daemon):
 
     def test_af_packet_with_ambient_capabilities(self):
         with Namespaces() as spaces:
-            before = ("setpriv", f"--reuid={GAMES}", f"--regid={GAMES}", "--clear-groups", "--inh-caps=-all,+net_raw,+net_admin",
-                      "--ambient-caps=-all,+net_raw,+net_admin")
             self.socket.parent.mkdir()
             os.chown(self.socket.parent, GAMES, GAMES)
-            program = self.launch(eal_args=eal("--vdev=net_af_packet0,iface=d0"), before=before, namespace=spaces.names[0],
+            program = self.launch(eal_args=eal("--vdev=net_af_packet0,iface=d0"), before=AMBIENT, namespace=spaces.names[0],
                                   env={"XDG_RUNTIME_DIR": str(self.socket.parent)})
             self.check_threads(program, GAMES)
             self.link_follows(spaces.names[0], "d0")
@@ -304,11 +305,9 @@ class Target(Daemon):
     def test_ambient_capabilities_go(self):
         """As the unit starts it."""
         with Namespaces() as spaces:
-            before = ("setpriv", f"--reuid={GAMES}", f"--regid={GAMES}", "--clear-groups", "--inh-caps=-all,+net_raw,+net_admin",
-                      "--ambient-caps=-all,+net_raw,+net_admin")
             self.socket.parent.mkdir()
             os.chown(self.socket.parent, GAMES, GAMES)
-            program = self.serve("--namespace", "memory:1M", eal_args=eal("--vdev=net_af_packet0,iface=d0"), before=before,
+            program = self.serve("--namespace", "memory:1M", eal_args=eal("--vdev=net_af_packet0,iface=d0"), before=AMBIENT,
                                  namespace=spaces.names[0], env={"XDG_RUNTIME_DIR": str(self.socket.parent)})
             self.check_threads(program, GAMES, least=1)
             self.end(program)
