@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include <fcntl.h>
@@ -32,7 +33,8 @@ bool is_present(std::byte* data, std::size_t bytes) {
 }
 
 /// A new memfd of `bytes`, mapped. Huge pages are all present, and cannot be missing later; ordinary ones are absent.
-std::optional<std::pair<message::Fd, std::byte*>> make_memory(std::size_t bytes, unsigned flags) {
+/// `seals`: the client gets the descriptor.
+std::optional<std::pair<message::Fd, std::byte*>> make_memory(std::size_t bytes, unsigned flags, int seals) {
   message::Fd fd(memfd_create("uroce-queues", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags));
   if (!fd || ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return std::nullopt;
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (flags != 0 ? MAP_POPULATE : 0), fd.get(), 0);
@@ -41,8 +43,7 @@ std::optional<std::pair<message::Fd, std::byte*>> make_memory(std::size_t bytes,
     munmap(data, bytes);
     return std::nullopt;
   }
-  // The client gets the descriptor, and must not shrink memory that engines read.
-  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+  if (fcntl(fd.get(), F_ADD_SEALS, seals) != 0) {
     munmap(data, bytes);
     return std::nullopt;
   }
@@ -53,14 +54,16 @@ Error no_memory(std::size_t bytes) {
   return {ENOMEM, fmt::format("no memory for queues of {} bytes; ask for fewer entries", bytes)};
 }
 
-/// Makes the ordinary pages of [data, data + bytes) present. False: there is no memory. Linux before 5.14 cannot say so
-/// (madvise(2)); there, the caller's access does it.
-bool make_present(std::byte* data, std::size_t bytes) {
+/// The ordinary pages that hold [data, data + bytes).
+std::span<std::byte> pages_of(std::byte* data, std::size_t bytes) {
   static const auto kPage = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  const auto first = reinterpret_cast<uintptr_t>(data) & ~(kPage - 1);
-  const auto end = round_up(reinterpret_cast<uintptr_t>(data) + bytes, kPage);
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): the address of the page
-  return madvise(reinterpret_cast<void*>(first), end - first, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
+  const std::size_t front = reinterpret_cast<uintptr_t>(data) % kPage;
+  return {data - front, round_up(front + bytes, kPage)};
+}
+
+/// False: there is no memory. Linux before 5.14 cannot say so (madvise(2)); there, the caller's access does it.
+bool make_present(std::span<std::byte> pages) {
+  return madvise(pages.data(), pages.size(), MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
 }
 
 }  // namespace
@@ -113,7 +116,13 @@ Result<std::unique_ptr<control::QueueMemory>> Arena::allocate(std::size_t bytes)
 Result<void> Arena::clear(const Chunk& chunk, uint64_t offset, std::size_t bytes) const {
   const auto room = chunk.sparse && space_ ? space_(bytes) : Result<MemoryRoom::Hold>();
   if (!room) return std::unexpected(room.error());
-  if (chunk.sparse && !make_present(chunk.data + offset, bytes)) return std::unexpected(no_memory(bytes));
+  if (chunk.sparse) {
+    const auto pages = pages_of(chunk.data + offset, bytes);
+    if (!make_present(pages)) return std::unexpected(no_memory(bytes));
+    if (const int code = rules_.guard ? FaultWatch::guard(pages.data(), pages.size()) : 0; code != 0) {
+      return fail(code, fmt::format("cannot guard queues of {} bytes: userfaultfd: {}", bytes, std::strerror(code)));
+    }
+  }
   std::memset(chunk.data + offset, 0, bytes);
   return {};
 }
@@ -126,9 +135,11 @@ Result<void> Arena::add_chunk(std::size_t bytes) {
   if (!mapping) return std::unexpected(mapping.error());
   // All huge pages of a piece are taken at once. Where they count as memory, clients would take more than they ask for.
   const bool ordinary = (chunks_.empty() && size == kHugePage) || huge_pages_are_memory();
-  auto memory = ordinary ? std::nullopt : make_memory(size, MFD_HUGETLB | MFD_HUGE_2MB);
+  // The client must not shrink memory that engines read, nor seal what a daemon that takes over maps again.
+  const int seals = F_SEAL_SHRINK | F_SEAL_GROW | (rules_.seal ? 0 : F_SEAL_SEAL);
+  auto memory = ordinary ? std::nullopt : make_memory(size, MFD_HUGETLB | MFD_HUGE_2MB, seals);
   const bool sparse = !memory;
-  if (sparse) memory = make_memory(size, 0);
+  if (sparse) memory = make_memory(size, 0, seals);
   if (!memory) {
     const int code = errno;
     return fail(ENOMEM,
@@ -142,6 +153,7 @@ Result<void> Arena::add_chunk(std::size_t bytes) {
   chunk.free.emplace(0, size);
   chunk.mapping = std::move(*mapping);
   chunk.watch = std::make_unique<FaultWatch>(chunk.data, size, kHugePage);
+  if (rules_.waits != nullptr) chunk.watch->note_waits(rules_.waits, size);
   chunks_.push_back(std::move(chunk));
   return {};
 }
@@ -167,7 +179,7 @@ void Arena::give_back(uint32_t index, uint64_t offset, std::size_t bytes) {
 
 std::vector<Arena::NewChunk> Arena::take_new_chunks() {
   const std::scoped_lock lock(mutex_);
-  for (std::size_t index = sent_; index > 0 && !chunks_[index - 1].sealed; --index) {
+  for (std::size_t index = rules_.seal ? sent_ : 0; index > 0 && !chunks_[index - 1].sealed; --index) {
     Chunk& chunk = chunks_[index - 1];
     // Linux before 5.1 has no such seal, and says EINVAL.
     chunk.unsealable = fcntl(chunk.fd.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0 && errno == EPERM;
@@ -189,6 +201,11 @@ bool Arena::broken() const {
 bool Arena::unsealable() const {
   const std::scoped_lock lock(mutex_);
   return std::ranges::any_of(chunks_, &Chunk::unsealable);
+}
+
+bool Arena::punchable() const {
+  const std::scoped_lock lock(mutex_);
+  return !rules_.seal && std::ranges::any_of(chunks_, &Chunk::sparse);
 }
 
 uint64_t Arena::used() const {

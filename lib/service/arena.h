@@ -4,8 +4,10 @@
 //
 // The list of free pieces is in private memory: a client that overwrites its queues cannot confuse the allocator.
 //
-// A client can punch holes in what it was given until it has spoken again (see take_new_chunks()). Then the piece is
-// sealed against it. Until then a watch repairs what an engine finds missing, and the arena is broken().
+// A client can punch holes in what it was given. A watch repairs what an engine finds missing, and the arena is
+// broken(). Ordinary pages of an ordinary user are guarded (FaultWatch), so the user pays for the wait. Where the
+// daemon cannot guard memory, pieces are sealed against holes once the client has mapped them. A daemon that takes over
+// could not map sealed pieces.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +44,13 @@ class ArenaMemory final : public control::QueueMemory {
   Charge charge_;
 };
 
+/// How an arena meets holes that its client punches.
+struct ArenaRules {
+  bool guard = false;                    ///< an access to a missing ordinary page breaks the arena (FaultWatch::guard)
+  bool seal = true;                      ///< pieces are sealed against holes; nobody can map them for writing any more
+  std::shared_ptr<EngineWaits> waits{};  ///< where waits for missing pages are noted
+};
+
 /// All queue memory of one client. Any thread.
 class Arena final : public control::QueueAllocator, public std::enable_shared_from_this<Arena> {
  public:
@@ -49,7 +58,8 @@ class Arena final : public control::QueueAllocator, public std::enable_shared_fr
   using Payer = std::function<Result<Charge>(uint64_t bytes)>;
   /// Asks for memory of the daemon's control group, for as long as it becomes present. Errors: ENOMEM.
   using Space = std::function<Result<MemoryRoom::Hold>(uint64_t bytes)>;
-  explicit Arena(Payer payer, Space space = {}) : payer_(std::move(payer)), space_(std::move(space)) {}
+  explicit Arena(Payer payer, Space space = {}, ArenaRules rules = {})
+      : payer_(std::move(payer)), space_(std::move(space)), rules_(std::move(rules)) {}
 
   /// Errors: ENOMEM naming the limit.
   Result<std::unique_ptr<control::QueueMemory>> allocate(std::size_t bytes) override;
@@ -60,12 +70,15 @@ class Arena final : public control::QueueAllocator, public std::enable_shared_fr
     int fd;  ///< the arena's
   };
   /// The pieces made since the last call. The client has mapped those of the last call, since it has sent a request
-  /// meanwhile: they are sealed against new writable mappings and holes (F_SEAL_FUTURE_WRITE, Linux 5.1).
+  /// meanwhile: where the rules say so, they are sealed against new writable mappings and holes (F_SEAL_FUTURE_WRITE,
+  /// Linux 5.1).
   std::vector<NewChunk> take_new_chunks();
   /// Whether the client has removed pages.
   bool broken() const;
   /// Whether the client has kept a piece from being sealed (F_SEAL_SEAL), so that it can punch holes for ever.
   bool unsealable() const;
+  /// Whether the client can remove ordinary pages, so that an access waits for it.
+  bool punchable() const;
   uint64_t used() const;
 
  private:
@@ -88,11 +101,12 @@ class Arena final : public control::QueueAllocator, public std::enable_shared_fr
   Result<void> add_chunk(std::size_t bytes);
   void give_back(uint32_t chunk, uint64_t offset, std::size_t bytes);
 
-  /// The bytes become present, and zeros.
+  /// The bytes become present, guarded, and zeros.
   Result<void> clear(const Chunk& chunk, uint64_t offset, std::size_t bytes) const;
 
   const Payer payer_;
   const Space space_;
+  const ArenaRules rules_;
   mutable std::mutex mutex_;
   std::vector<Chunk> chunks_;
   std::size_t sent_ = 0;  // chunks that take_new_chunks() has returned

@@ -111,11 +111,14 @@ Result<Reply> open_device(ClientState& client, const message::OpenDevice& reques
                 fmt::format("the daemon has no device '{}'; `uroce devices` lists them", request.name.substr(0, 64)));
   }
   control::Device& device = **found;
+  const bool guards = FaultWatch::can_guard();
+  if (guards && client.user->must_be_steady()) return fail(EACCES, std::string(WaitAccount::kDeviceRefusal));
   auto arena = std::make_shared<Arena>(
       [user = client.user, peer = client.peer](uint64_t bytes) {
         return user->charge(Resource::queue_bytes, bytes, peer);
       },
-      [user = client.user, peer = client.peer](uint64_t bytes) { return user->take_memory(bytes, peer); });
+      [user = client.user, peer = client.peer](uint64_t bytes) { return user->take_memory(bytes, peer); },
+      ArenaRules{.guard = guards && !client.user->privileged(), .seal = !guards, .waits = client.waits});
   auto session = control::DeviceSession::open(*found, arena, client.user->owner());
   if (!session) return std::unexpected(session.error());
   int ends[2];

@@ -228,7 +228,8 @@ bool break_punchable_regions(ClientState& client) {
     region->mapping->break_all();
     any = true;
   }
-  return any;
+  const std::scoped_lock lock(client.session_mutex);
+  return any || (client.arena != nullptr && client.arena->punchable());
 }
 
 bool queues_are_broken(const ClientState& client) {

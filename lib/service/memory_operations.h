@@ -22,7 +22,8 @@ Result<Reply> count_windows(ClientState& client, const message::Handle& request)
 Result<std::shared_ptr<ClientRegion>> take_region(ClientState& client, uint32_t id);
 /// Removes the keys of regions whose pages the client has removed. Any thread.
 void retire_broken_regions(ClientState& client);
-/// Puts zero pages in the place of the client's memory that it can remove. Whether there was any. Any thread.
+/// Puts zero pages in the place of the client's registered memory that it can remove. Whether there was any, or queues
+/// that it can remove. Any thread.
 bool break_punchable_regions(ClientState& client);
 /// Whether the client has removed pages of its queues. Any thread.
 bool queues_are_broken(const ClientState& client);

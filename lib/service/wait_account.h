@@ -36,6 +36,9 @@ class WaitAccount {
   static constexpr std::string_view kRefusal =
       "cannot register memory in pages of 4 KiB: engines have waited for memory that this user punched, so it may "
       "register only huge pages, or memfds with F_SEAL_WRITE and F_SEAL_SHRINK, for a while (limits.punch_penalty)";
+  static constexpr std::string_view kDeviceRefusal =
+      "cannot open a device: engines have waited for memory that this user punched, so it may open none for a while "
+      "(limits.punch_penalty)";
 
  private:
   struct Entry {

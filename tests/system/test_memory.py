@@ -223,12 +223,18 @@ class QueueCase(Case):
 
 
 class Queues(QueueCase):
-    def test_queues_that_are_in_use_cannot_be_punched(self):
-        one, fd, size, wakes = self.opened()
-        with mmap.mmap(fd, size):
-            one.handle(CREATE_PD)
-            self.assertEqual(punch(fd, size), errno.EPERM)
-        self.close(one, fd, *wakes)
+    def test_a_user_that_punches_queues_in_use_is_disconnected(self):
+        """Others go on, and the pages are not given again: each access would wait for the next punch."""
+        with Speaker(self.socket) as other:
+            one, fd, size, wakes = self.opened()
+            with mmap.mmap(fd, size):
+                one.handle(CREATE_PD)
+                self.assertEqual(punch(fd, size), 0)
+                for wake in wakes[1:]:
+                    os.write(wake, b"1")
+                self.daemon.wait_for("is disconnected: it removed the pages of its queues", 20)
+            self.close(one, fd, *wakes)
+            other.handle(CREATE_PD)
 
 
 if __name__ == "__main__":

@@ -100,6 +100,27 @@ TEST(Arena, KnowsOfAClientThatKeepsItFromSealing) {
   EXPECT_TRUE(arena->unsealable());
 }
 
+TEST(Arena, GuardedPiecesTellOfAPunchAndCanBeMappedAgain) {
+  if (!FaultWatch::can_guard()) GTEST_SKIP() << "userfaultfd is not permitted here";
+  auto waits = std::make_shared<EngineWaits>();
+  auto arena = std::make_shared<Arena>(free_of_charge, Arena::Space{}, ArenaRules{true, false, waits});
+  auto memory = *arena->allocate(64);
+  const auto chunk = arena->take_new_chunks()[0];
+  EXPECT_TRUE(arena->take_new_chunks().empty());  // the client has sent another request
+  EXPECT_TRUE(arena->punchable());
+  EXPECT_NE(fcntl(chunk.fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
+  memory->data()[0] = std::byte{42};
+  void* view = mmap(nullptr, chunk.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, chunk.fd, 0);
+  ASSERT_NE(view, MAP_FAILED);
+  EXPECT_EQ(static_cast<std::byte*>(view)[0], std::byte{42});
+  munmap(view, chunk.bytes);
+  EXPECT_FALSE(arena->broken());
+  ASSERT_TRUE(punch(chunk.fd, chunk.bytes));
+  memory->data()[0] = std::byte{43};
+  EXPECT_TRUE(arena->broken()) << "the page was not given again";
+  EXPECT_EQ(memory->data()[0], std::byte{43});
+}
+
 TEST(Arena, GoesOnWithoutThePagesThatAClientTook) {
   auto arena = std::make_shared<Arena>(free_of_charge);
   auto memory = *arena->allocate(kChunkPage + 64);  // more than the first piece has, and so of huge pages
