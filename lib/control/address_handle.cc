@@ -39,6 +39,18 @@ Result<std::shared_ptr<AddressHandle>> DeviceSession::create_address_handle(std:
   return std::shared_ptr<AddressHandle>(new AddressHandle(std::move(pd), *id), &AddressHandle::destroy);
 }
 
+Result<std::shared_ptr<AddressHandle>> DeviceSession::create_address_handle(std::shared_ptr<Pd> pd,
+                                                                            const transport::AddressHandle& as,
+                                                                            uint32_t number) {
+  const auto lock = device_->runner().lock();
+  if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
+  if (as.pd != pd->id() || !device_->objects().address_handles().table().add(as, number)) {
+    return fail(EINVAL, fmt::format("{} has an address handle {:#x} already, or it is another protection domain's",
+                                    device_->config().name, number));
+  }
+  return std::shared_ptr<AddressHandle>(new AddressHandle(std::move(pd), number), &AddressHandle::destroy);
+}
+
 void AddressHandle::destroy(AddressHandle* handle) {
   Device& device = *handle->pd_->session()->device();
   {

@@ -12,7 +12,11 @@
 namespace uroce::control {
 
 Result<std::shared_ptr<Cq>> DeviceSession::create_cq(uint32_t entries, std::shared_ptr<CqChannel> channel,
-                                                     transport::CqOverrun overrun) {
+                                                     transport::CqOverrun overrun, const CqState* as) {
+  if (as != nullptr && as->rings.size() != device_->engines()) {
+    return fail(EINVAL, fmt::format("cannot go on with completion queue {} of {} rings: {} has {} engines", as->id,
+                                    as->rings.size(), device_->config().name, device_->engines()));
+  }
   if (auto ok = check_size("the completion queue's number of entries", entries, 1, kMaxCqe); !ok) {
     return std::unexpected(ok.error());
   }
@@ -26,30 +30,37 @@ Result<std::shared_ptr<Cq>> DeviceSession::create_cq(uint32_t entries, std::shar
   if (!header) return std::unexpected(header.error());
   auto rings = allocator_->allocate(queues::CqPlace::ring_bytes_of(entries, device_->engines()));
   if (!rings) return std::unexpected(rings.error());
-  const auto lock = device_->runner().lock();
+  auto lock = device_->runner().lock();
   if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
-  const auto id = device_->objects().take_cq();
+  const auto id = as != nullptr ? device_->objects().take_cq(as->id) : device_->objects().take_cq();
   if (!id) return std::unexpected(id.error());
   std::shared_ptr<Cq> cq(new Cq(shared_from_this(), *id, entries, device_->engines(), std::move(*header),
-                                std::move(*rings), std::move(channel), overrun),
+                                std::move(*rings), std::move(channel), overrun, as),
                          &Cq::destroy);
   device_->objects().cqs().set(*id, cq.get());
   device_->events().add(EventObject::cq, *id, *events_);
+  lock.unlock();
+  if (as == nullptr || as->moderation_count == 0) return cq;
+  if (auto moderated = cq->moderate(as->moderation_count, as->moderation_us); !moderated) {
+    return std::unexpected(moderated.error());
+  }
   return cq;
 }
 
 Cq::Cq(std::shared_ptr<DeviceSession> session, uint32_t id, uint32_t entries, uint32_t engines,
        std::unique_ptr<QueueMemory> header, std::unique_ptr<QueueMemory> rings, std::shared_ptr<CqChannel> channel,
-       transport::CqOverrun overrun)
+       transport::CqOverrun overrun, const CqState* as)
     : session_(std::move(session)),
       id_(id),
       header_(std::move(header)),
       rings_(std::move(rings)),
       place_(queues::CqPlace::at(header_->data(), rings_->data(), entries)),
-      channel_(std::move(channel)) {
+      channel_(std::move(channel)),
+      overrun_(overrun) {
   writers_.reserve(engines);
   for (uint32_t engine = 0; engine < engines; ++engine) {
-    writers_.push_back({transport::CqWriter(id_, place_.header, place_.ring(engine), overrun)});
+    const auto from = as != nullptr ? as->rings[engine] : transport::CqPosition{};
+    writers_.push_back({transport::CqWriter(id_, place_.header, place_.ring(engine), overrun, from)});
   }
 }
 
@@ -96,6 +107,8 @@ Result<void> Cq::moderate(uint16_t count, uint16_t period_us) {
   const auto lock = device.runner().lock();
   if (auto alive = device.check_alive(); !alive) return alive;
   moderated_ = true;
+  moderation_count_ = count;
+  moderation_us_ = period_us;
   for (uint32_t engine = 0; engine < rings(); ++engine) {
     const auto work = [&](transport::Engine& on) {
       writer(engine).moderate(on.held_events(), count, std::chrono::microseconds(period_us));
@@ -103,6 +116,14 @@ Result<void> Cq::moderate(uint16_t count, uint16_t period_us) {
     if (auto ran = device.runner().run(engine, work); !ran) return ran;
   }
   return {};
+}
+
+CqState Cq::state() {
+  Device& device = *session_->device();
+  CqState state{.id = id_, .moderation_count = moderation_count_, .moderation_us = moderation_us_, .rings = {}};
+  const auto lock = device.runner().lock();
+  for (Writer& writer : writers_) state.rings.push_back(writer.writer.position(device.events()));
+  return state;
 }
 
 bool Cq::is_forgotten() {

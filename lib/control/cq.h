@@ -7,6 +7,7 @@
 
 #include "control/completion_listener.h"
 #include "control/cq_channel.h"
+#include "control/object_state.h"
 #include "control/queue_memory.h"
 #include "queues/place.h"
 #include "transport/qp/cq_writer.h"
@@ -20,12 +21,16 @@ class Cq final : public CompletionListener {
   /// Made by DeviceSession::create_cq(). `channel` can be nullptr.
   Cq(std::shared_ptr<DeviceSession> session, uint32_t id, uint32_t entries, uint32_t engines,
      std::unique_ptr<QueueMemory> header, std::unique_ptr<QueueMemory> rings, std::shared_ptr<CqChannel> channel,
-     transport::CqOverrun overrun);
+     transport::CqOverrun overrun, const CqState* as = nullptr);
 
   /// See CompletionQueue::moderate(). Errors: ETIMEDOUT, ENODEV.
   Result<void> moderate(uint16_t count, uint16_t period_us);
   /// See CompletionQueue::resize(). Changes place(). Errors: EINVAL, ENOMEM, ETIMEDOUT, ENODEV.
   Result<void> resize(uint32_t entries);
+
+  /// For DeviceSession::create_cq() of another daemon. The engines are paused. An event that waits is raised.
+  CqState state();
+  transport::CqOverrun overrun() const { return overrun_; }
 
   uint32_t id() const { return id_; }
   uint32_t entries() const { return place_.entries; }
@@ -60,6 +65,8 @@ class Cq final : public CompletionListener {
   std::shared_ptr<CqChannel> channel_;
   std::vector<Writer> writers_;  // by engine
   bool moderated_ = false;       // engines may know the writers
+  uint16_t moderation_count_ = 0, moderation_us_ = 0;
+  transport::CqOverrun overrun_;
 };
 
 }  // namespace uroce::control

@@ -17,6 +17,7 @@ class CqChannel {
 
   /// Holds one byte per event.
   int fd() const { return pipe_.read_end(); }
+  int write_end() const { return pipe_.write_end(); }
   const std::shared_ptr<DeviceSession>& session() const { return session_; }
   /// Adds a token; the caller has raised the queue's count. Any thread; takes no lock, because engines call it.
   void signal() { pipe_.signal(); }

@@ -37,7 +37,11 @@ void end_doorbells(Device& device, uint32_t id, uint32_t engines, const std::sha
 
 Result<std::shared_ptr<DeviceSession>> DeviceSession::open(std::shared_ptr<Device> device,
                                                            std::shared_ptr<QueueAllocator> allocator,
-                                                           const transport::Owner& owner) {
+                                                           const transport::Owner& owner, const SessionState* as) {
+  if (as != nullptr && as->doorbells.size() != device->engines()) {
+    return fail(EINVAL, fmt::format("cannot go on with a session on {} engines: {} has {}", as->doorbells.size(),
+                                    device->config().name, device->engines()));
+  }
   if (allocator == nullptr) allocator = std::make_shared<HeapAllocator>();
   auto fd = EventFd::create();
   if (!fd) return std::unexpected(fd.error());
@@ -45,19 +49,23 @@ Result<std::shared_ptr<DeviceSession>> DeviceSession::open(std::shared_ptr<Devic
   ObjectRegistry& objects = opened.objects();
   auto doorbells = SessionDoorbells::create(*allocator, opened.config().settings.max_qp, opened.engines());
   if (!doorbells) return std::unexpected(doorbells.error());
-  const auto lock = opened.runner().lock();
+  auto lock = opened.runner().lock();
   if (auto alive = opened.check_alive(); !alive) return std::unexpected(alive.error());
   const auto id = objects.take_session();
   if (!id) return std::unexpected(id.error());
   auto events = std::make_unique<AsyncEventQueue>(std::move(*fd));
   auto session = std::unique_ptr<DeviceSession>(
       new DeviceSession(std::move(device), *id, std::move(allocator), std::move(events), std::move(*doorbells), owner));
-  if (auto attached = session->attach(); !attached) {
+  if (auto attached = session->attach(as); !attached) {
     objects.give_back_session();
     return std::unexpected(attached.error());
   }
   opened.events().add_listener(*session->events_);
-  return std::shared_ptr<DeviceSession>(session.release(), &DeviceSession::destroy);
+  std::shared_ptr<DeviceSession> done(session.release(), &DeviceSession::destroy);
+  lock.unlock();
+  if (as == nullptr) return done;
+  if (auto large = done->attach_large(*as); !large) return std::unexpected(large.error());
+  return done;
 }
 
 DeviceSession::DeviceSession(std::shared_ptr<Device> device, uint32_t id, std::shared_ptr<QueueAllocator> allocator,
@@ -73,11 +81,13 @@ DeviceSession::DeviceSession(std::shared_ptr<Device> device, uint32_t id, std::s
 
 DeviceSession::~DeviceSession() = default;
 
-Result<void> DeviceSession::attach() {
+Result<void> DeviceSession::attach(const SessionState* as) {
   for (uint32_t index = 0; index < device_->engines(); ++index) {
     bool has_room = true;
     EngineClient& client = engine_clients_[index];
-    const auto work = [&has_room, &client, reader = doorbells_.small_ring(index).reader(), id = id_,
+    const bool known = as != nullptr && !as->doorbells[index].empty();
+    const uint32_t position = known ? as->doorbells[index].front() : 0;
+    const auto work = [&has_room, &client, reader = doorbells_.small_ring(index).reader(position), id = id_,
                        owner = owner_](transport::Engine& engine) {
       has_room = engine.attach_doorbells(reader, id, owner);
       if (!has_room) return;
@@ -106,8 +116,41 @@ Result<SessionDoorbells::Ring> DeviceSession::take_doorbell(uint32_t engine, std
   if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
   // Another thread may have added the ring meanwhile, or a queue pair has gone.
   if (const auto ring = doorbells_.take(engine)) return *ring;
-  const auto large = doorbells_.add_large(engine, std::move(*memory));
-  const auto work = [reader = large.reader(), id = id_](transport::Engine& e) { e.add_doorbells(reader, id); };
+  return add_large_ring(engine, std::move(*memory), 0);
+}
+
+Result<SessionDoorbells::Ring> DeviceSession::take_doorbell(uint32_t engine, bool large) {
+  if (const auto ring = doorbells_.take(engine, large)) return *ring;
+  return fail(EINVAL, fmt::format("the session has no place on the {} doorbell ring of engine {}",
+                                  large ? "large" : "small", engine));
+}
+
+Result<void> DeviceSession::attach_large(const SessionState& as) {
+  for (uint32_t engine = 0; engine < device_->engines(); ++engine) {
+    if (as.doorbells[engine].size() < 2) continue;
+    auto memory = allocator_->allocate(doorbells_.large_bytes());
+    if (!memory) return std::unexpected(memory.error());
+    const auto lock = device_->runner().lock();
+    if (auto added = add_large_ring(engine, std::move(*memory), as.doorbells[engine][1]); !added) {
+      return std::unexpected(added.error());
+    }
+  }
+  return {};
+}
+
+SessionState DeviceSession::state() const {
+  SessionState state;
+  const auto lock = device_->runner().lock();
+  for (uint32_t index = 0; index < device_->engines(); ++index) {
+    state.doorbells.push_back(device_->engine(index).doorbell_positions(id_));
+  }
+  return state;
+}
+
+Result<SessionDoorbells::Ring> DeviceSession::add_large_ring(uint32_t engine, std::unique_ptr<QueueMemory> memory,
+                                                             uint32_t position) {
+  const auto large = doorbells_.add_large(engine, std::move(memory));
+  const auto work = [reader = large.reader(position), id = id_](transport::Engine& e) { e.add_doorbells(reader, id); };
   if (auto ran = device_->runner().run(engine, work); !ran) {
     doorbells_.remove_large(engine);
     return std::unexpected(ran.error());
@@ -143,7 +186,11 @@ Result<void> DeviceSession::check_owner(const void* object, const DeviceSession*
 Result<std::shared_ptr<CqChannel>> DeviceSession::create_channel() {
   auto pipe = EventPipe::create();
   if (!pipe) return std::unexpected(pipe.error());
-  return std::make_shared<CqChannel>(shared_from_this(), std::move(*pipe));
+  return create_channel(std::move(*pipe));
+}
+
+std::shared_ptr<CqChannel> DeviceSession::create_channel(EventPipe as) {
+  return std::make_shared<CqChannel>(shared_from_this(), std::move(as));
 }
 
 }  // namespace uroce::control

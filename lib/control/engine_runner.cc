@@ -41,7 +41,7 @@ bool EngineRunner::run_in_place(uint32_t engine, const Work& work) {
 }
 
 Result<void> EngineRunner::run(uint32_t engine, Work work) {
-  if (stopped()) {
+  if (stopped() || paused_.load(std::memory_order_relaxed)) {
     work(*engines_[engine]);
     return {};
   }
@@ -74,6 +74,28 @@ Result<void> EngineRunner::wait_for(uint32_t engine, const std::shared_ptr<trans
   return {};
 }
 
+Result<void> EngineRunner::pause() {
+  const auto held = lock();
+  for (uint32_t engine = 0; engine < count(); ++engine) {
+    auto ran = run(engine, [](transport::Engine& e) { e.pause(); });
+    if (ran) continue;
+    while (engine > 0) (void)run(--engine, [](transport::Engine& e) { e.resume(); });
+    return ran;
+  }
+  paused_.store(true, std::memory_order_relaxed);
+  return {};
+}
+
+Result<void> EngineRunner::resume() {
+  const auto held = lock();
+  paused_.store(false, std::memory_order_relaxed);
+  Result<void> all;
+  for (uint32_t engine = 0; engine < count(); ++engine) {
+    if (auto ran = run(engine, [](transport::Engine& e) { e.resume(); }); !ran) all = ran;
+  }
+  return all;
+}
+
 Result<void> EngineRunner::visit(uint32_t engine, const Work& work) {
   const auto turn = lock(visit_mutex_);
   {
@@ -101,7 +123,7 @@ Result<void> EngineRunner::quiesce() {
   for (uint32_t engine = 0; engine < count(); ++engine) {
     bool referenced = true;
     std::optional<uint64_t> mark;
-    while (!stopped()) {
+    while (!stopped() && !paused_.load(std::memory_order_relaxed)) {
       const auto look = [&](transport::Engine& e) {
         if (!mark) mark = e.mark_sink_payload();
         referenced = e.sink_references_payload_before(*mark);

@@ -62,6 +62,12 @@ class EngineRunner {
   /// a time, which does not hold the lock.
   bool all_answer();
 
+  /// Pauses all engines (Engine::pause): until resume(), run() uses the calling thread, and quiesce() does not wait.
+  /// The caller does not hold the lock. Errors: as run(); no engine is paused then.
+  Result<void> pause();
+  /// Errors: as run(). An engine that does not answer goes on when it does.
+  Result<void> resume();
+
   /// The engines are not polled any more, and the host is about to go. From now on run() uses the calling thread.
   void stop();
   bool stopped() const { return stopped_.load(std::memory_order_acquire); }
@@ -86,6 +92,7 @@ class EngineRunner {
   std::mutex mutex_;
   std::mutex visit_mutex_;  // before mutex_
   std::atomic<bool> stopped_{false};
+  std::atomic<bool> paused_{false};       ///< changes under the lock
   std::atomic<std::thread::id> waiting_;  // the thread inside run() that waits
   std::vector<std::unique_ptr<transport::Engine>> engines_;
   std::vector<transport::TaskPtr> questions_;  // of all_answer(), by engine; empty: none was asked

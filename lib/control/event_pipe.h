@@ -13,6 +13,8 @@ class EventPipe {
  public:
   /// Both ends close on exec; neither blocks. Errors: EMFILE and others of pipe2(2), with the limit to raise.
   static Result<EventPipe> create();
+  /// Both ends of a pipe, which it owns from then on.
+  static EventPipe of(int read_end, int write_end) { return {read_end, write_end}; }
   ~EventPipe();
   EventPipe(EventPipe&& other) noexcept : read_end_(other.read_end_), write_end_(other.write_end_) {
     other.read_end_ = other.write_end_ = -1;
@@ -20,6 +22,7 @@ class EventPipe {
   EventPipe& operator=(EventPipe&&) = delete;
 
   int read_end() const { return read_end_; }
+  int write_end() const { return write_end_; }
   /// Adds one token. Any thread; never blocks. False: the pipe is full. A pipe holds 65536 tokens, or 4096 where the
   /// user has many pipes (fs.pipe-user-pages-soft).
   bool signal() { return signal(1) == 1; }

@@ -1,6 +1,7 @@
 // Small numbers for objects: handed out under the control lock, looked up by engines without one.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -23,6 +24,15 @@ class IdTable {
     const uint32_t id = free_.front();
     free_.pop_front();
     return id;
+  }
+  /// Takes this one. False: it is in use, or out of range. Slow when other numbers were given back before.
+  bool take(uint32_t id) {
+    if (id < 1 || id > capacity_) return false;
+    for (; fresh_ <= id; ++fresh_) free_.push_back(fresh_);
+    const auto found = std::ranges::find(free_, id);
+    if (found == free_.end()) return false;
+    free_.erase(found);
+    return true;
   }
   void set(uint32_t id, T* object) { objects_[id].store(object, std::memory_order_release); }
   /// No engine may be using the object.

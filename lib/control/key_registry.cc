@@ -18,19 +18,19 @@ Result<void> KeyRegistry::check_room() const {
                                   device_, max_mr_));
 }
 
-Result<memory::Key> KeyRegistry::add(const memory::RegionSpec& spec) {
+Result<memory::Key> KeyRegistry::add(const memory::RegionSpec& spec, const memory::KeyState* as) {
   if (auto room = check_room(); !room) return std::unexpected(room.error());
-  return table_.add(spec);
+  return table_.add(spec, as);
 }
 
-Result<memory::Key> KeyRegistry::add_null(memory::PdId pd) {
+Result<memory::Key> KeyRegistry::add_null(memory::PdId pd, const memory::KeyState* as) {
   if (auto room = check_room(); !room) return std::unexpected(room.error());
-  return table_.add_null(pd);
+  return table_.add_null(pd, as);
 }
 
-Result<memory::Key> KeyRegistry::add_window(memory::PdId pd, WindowType type) {
+Result<memory::Key> KeyRegistry::add_window(memory::PdId pd, WindowType type, const memory::KeyState* as) {
   if (auto room = check_room(); !room) return std::unexpected(room.error());
-  return table_.add_window(pd, type);
+  return table_.add_window(pd, type, as);
 }
 
 void KeyRegistry::end(memory::Key key, std::shared_ptr<void> backing, EngineRunner& runner) {

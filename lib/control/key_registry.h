@@ -24,10 +24,10 @@ class KeyRegistry {
 
   // --- With the control lock held ---
   /// Errors: ENOMEM (max_mr), and those of RegionTable::add().
-  Result<memory::Key> add(const memory::RegionSpec& spec);
+  Result<memory::Key> add(const memory::RegionSpec& spec, const memory::KeyState* as = nullptr);
   /// Errors: likewise.
-  Result<memory::Key> add_null(memory::PdId pd);
-  Result<memory::Key> add_window(memory::PdId pd, WindowType type);
+  Result<memory::Key> add_null(memory::PdId pd, const memory::KeyState* as = nullptr);
+  Result<memory::Key> add_window(memory::PdId pd, WindowType type, const memory::KeyState* as = nullptr);
   /// Until resume(), work that uses the key fails.
   void suspend(memory::Key key) { table_.suspend(key); }
   void resume(memory::Key key, const memory::RegionSpec& spec) { table_.resume(key, spec); }

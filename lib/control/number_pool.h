@@ -16,6 +16,11 @@ class NumberPool {
     while (next_ == 0 || !used_.insert(next_).second) ++next_;
     return next_++;
   }
+  /// Takes this one. False: it is in use, or 0.
+  bool take(uint32_t number) {
+    const std::scoped_lock lock(mutex_);
+    return number != 0 && used_.insert(number).second;
+  }
   /// `number` came from take(), and nothing refers to it any more.
   void give_back(uint32_t number) {
     const std::scoped_lock lock(mutex_);

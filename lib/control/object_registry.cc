@@ -30,6 +30,16 @@ Result<uint32_t> ObjectRegistry::take_cq() {
                                   device_, kMaxCq));
 }
 
+Result<uint32_t> ObjectRegistry::take_cq(uint32_t id) {
+  if (cqs_.take(id)) return id;
+  return fail(EINVAL, fmt::format("{} has a completion queue {} already, or no such number", device_, id));
+}
+
+Result<uint32_t> ObjectRegistry::take_srq(uint32_t id) {
+  if (srqs_.take(id)) return id;
+  return fail(EINVAL, fmt::format("{} has a shared receive queue {} already, or no such number", device_, id));
+}
+
 Result<uint32_t> ObjectRegistry::take_srq() {
   if (const auto id = srqs_.take()) return *id;
   return fail(ENOMEM, fmt::format("{} has {} shared receive queues, which is the limit (max_srq); share one between "

@@ -62,6 +62,9 @@ class ObjectRegistry {
   XrcSessions& xrc_sessions() { return xrc_sessions_; }
   /// Errors: ENOMEM (max_cq).
   Result<uint32_t> take_cq();
+  /// These take a number that another daemon gave. Errors: EINVAL (it is in use, or out of range).
+  Result<uint32_t> take_cq(uint32_t id);
+  Result<uint32_t> take_srq(uint32_t id);
   void give_back_cq(uint32_t id) { cqs_.give_back(id); }
   /// Errors: ENOMEM (max_srq).
   Result<uint32_t> take_srq();

@@ -72,6 +72,29 @@ Result<void> ControlQp::modify(const QpAttr& attr, QpAttrMask mask, std::chrono:
   return {};
 }
 
+QpIdentity ControlQp::identity() const {
+  const auto lock = device().runner().lock();
+  return {.qpn = qpn(), .on_large_doorbells = doorbells_.large != nullptr, .groups = groups_};
+}
+
+std::vector<std::byte> ControlQp::snapshot() const {
+  const auto lock = device().runner().lock();
+  return device().engine(engine_).snapshot(*core_, device().runner().host().clock());
+}
+
+Result<void> ControlQp::adopt(std::span<const std::byte> snapshot) {
+  const auto lock = device().runner().lock();
+  return device().engine(engine_).adopt(*core_, snapshot, device().runner().host().clock());
+}
+
+QpInit ControlQp::init() const {
+  return {.type = type(),
+          .cap = cap(),
+          .signal_all = spec_.signal_all,
+          .retransmission = spec_.retransmission,
+          .congestion_control = spec_.congestion};
+}
+
 void ControlQp::look(transport::Engine& engine, QpAttr& attr, transport::QpTransportStatus& status) const {
   attr = engine.query(*core_);
   attr.cap = cap();

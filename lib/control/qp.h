@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include <uroce/error.h>
@@ -12,6 +13,7 @@
 
 #include "control/device_limits.h"
 #include "control/engine_runner.h"
+#include "control/object_state.h"
 #include "control/queue_memory.h"
 #include "control/region.h"
 #include "control/session_doorbells.h"
@@ -71,7 +73,18 @@ class ControlQp {
   Result<void> on_every_engine(const EngineRunner::Work& work);
 
   /// `gsi`: as QP1. Errors: see DeviceSession.
-  static Result<std::shared_ptr<ControlQp>> create(DeviceSession& session, Refs refs, const QpInit& init, bool gsi);
+  static Result<std::shared_ptr<ControlQp>> create(DeviceSession& session, Refs refs, const QpInit& init, bool gsi,
+                                                   const QpIdentity* as = nullptr);
+  /// For create() of another daemon. Any thread.
+  QpIdentity identity() const;
+  /// The parameters that it was created with, with the capacities in force.
+  QpInit init() const;
+  const Refs& refs() const { return refs_; }
+  /// The engine's state of it, for adopt() of another daemon. The engine is paused.
+  std::vector<std::byte> snapshot() const;
+  /// Goes on with that state; the queue pair is as it was created. The engine is paused. Errors: as
+  /// transport::read_snapshot().
+  Result<void> adopt(std::span<const std::byte> snapshot);
   /// Deleter: detaches it from the engine. If the engine does not reply, the registry keeps it.
   static void destroy(ControlQp* qp);
   ~ControlQp() = default;

@@ -88,7 +88,8 @@ Result<QpCap> ControlQp::round_up(QpCap cap, bool with_srq) {
   return rounded;
 }
 
-Result<std::shared_ptr<ControlQp>> ControlQp::create(DeviceSession& session, Refs refs, const QpInit& init, bool gsi) {
+Result<std::shared_ptr<ControlQp>> ControlQp::create(DeviceSession& session, Refs refs, const QpInit& init, bool gsi,
+                                                     const QpIdentity* as) {
   Device& device = *session.device();
   const bool target = refs.xrc_domain != nullptr;
   const bool with_srq = refs.srq != nullptr || is_xrc(init.type);
@@ -108,11 +109,19 @@ Result<std::shared_ptr<ControlQp>> ControlQp::create(DeviceSession& session, Ref
   const auto required = required_engine(init, refs.srq.get(), refs.xrc_domain.get(), device.engines());
   if (!required) return std::unexpected(required.error());
   const uint32_t gsi_engine = transport::kGsiQpn & ((1u << device.index_bits()) - 1);
-  const uint32_t engine = gsi ? gsi_engine : *required ? **required : device.choose_engine();
-  const auto doorbells = session.take_doorbell(engine, lock);
+  const uint32_t engine = as != nullptr ? as->qpn & ((1u << device.index_bits()) - 1)
+                          : gsi         ? gsi_engine
+                          : *required   ? **required
+                                        : device.choose_engine();
+  if (engine >= device.engines() || (as != nullptr && *required && **required != engine)) {
+    return fail(EINVAL,
+                fmt::format("queue pair {:#x} is not of an engine that {} has for it", as->qpn, device.config().name));
+  }
+  const auto doorbells =
+      as != nullptr ? session.take_doorbell(engine, as->on_large_doorbells) : session.take_doorbell(engine, lock);
   if (!doorbells) return std::unexpected(doorbells.error());
   QpNumbers& numbers = device.objects().qp_numbers();
-  const auto qpn = gsi ? numbers.take_gsi() : numbers.take(engine);
+  const auto qpn = as != nullptr ? numbers.take(engine, as->qpn) : gsi ? numbers.take_gsi() : numbers.take(engine);
   if (!qpn) {
     session.doorbells().give_back(engine, *doorbells);
     return std::unexpected(qpn.error());
@@ -155,7 +164,7 @@ Result<std::shared_ptr<ControlQp>> ControlQp::create(DeviceSession& session, Ref
 
 Result<std::shared_ptr<ControlQp>> DeviceSession::create_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> send_cq,
                                                             std::shared_ptr<Cq> recv_cq, const QpInit& init,
-                                                            std::shared_ptr<ControlSrq> srq) {
+                                                            std::shared_ptr<ControlSrq> srq, const QpIdentity* as) {
   if (auto ok = check_owner(pd.get(), pd ? pd->session().get() : nullptr, "protection domain"); !ok) {
     return std::unexpected(ok.error());
   }
@@ -189,7 +198,7 @@ Result<std::shared_ptr<ControlQp>> DeviceSession::create_qp(std::shared_ptr<Pd> 
     }
   }
   return ControlQp::create(*this, {std::move(pd), std::move(send_cq), std::move(recv_cq), std::move(srq), nullptr},
-                           init, false);
+                           init, false, as);
 }
 
 Result<std::shared_ptr<ControlQp>> DeviceSession::create_gsi_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> cq,

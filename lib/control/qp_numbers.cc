@@ -18,6 +18,18 @@ Result<uint32_t> QpNumbers::take(uint32_t engine) {
   return *qpn;
 }
 
+Result<uint32_t> QpNumbers::take(uint32_t engine, uint32_t qpn) {
+  if (used_ >= max_qp_ || !by_engine_[engine].take(qpn)) {
+    return fail(
+        used_ >= max_qp_ ? ENOMEM : EINVAL,
+        fmt::format("{} cannot have queue pair {:#x} on engine {}: it has {} of {} (max_qp), and perhaps one of "
+                    "this number",
+                    device_, qpn, engine, used_, max_qp_));
+  }
+  ++used_;
+  return qpn;
+}
+
 Result<uint32_t> QpNumbers::take_gsi() {
   if (gsi_taken_) {
     return fail(EBUSY, fmt::format("QP1 of {} is in use already: one connection manager serves a device", device_));

@@ -22,6 +22,8 @@ class QpNumbers {
 
   /// A QPN of `engine`. Errors: ENOMEM (max_qp).
   Result<uint32_t> take(uint32_t engine);
+  /// One that another daemon gave. Errors: EINVAL (in use, or not the engine's), ENOMEM (max_qp).
+  Result<uint32_t> take(uint32_t engine, uint32_t qpn);
   /// QP1. Errors: EBUSY (in use).
   Result<uint32_t> take_gsi();
   /// `qpn` came from one of these.

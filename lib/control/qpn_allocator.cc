@@ -17,7 +17,8 @@ QpnAllocator::QpnAllocator(uint32_t engine, uint32_t index_bits, uint32_t slots,
       slot_bits_(static_cast<uint32_t>(std::countr_zero(slots))),
       generation_bits_(kQpnBits - index_bits_ - slot_bits_),
       permute_(seed),
-      uses_(slots) {}
+      uses_(slots),
+      in_use_(slots) {}
 
 uint32_t QpnAllocator::compose(uint32_t slot) const {
   const uint32_t count = uses_[slot] & ((1u << generation_bits_) - 1);
@@ -35,19 +36,34 @@ std::optional<uint32_t> QpnAllocator::take() {
     uint32_t slot = 0;
     if (fresh_ < std::size_t{1} << slot_bits_) {
       slot = fresh_slot();
+      if (in_use_[slot]) continue;
     } else if (!free_.empty()) {
       slot = free_.front();
       free_.pop_front();
+      if (in_use_[slot]) continue;
       ++uses_[slot];
     } else {
       return std::nullopt;
     }
     if (reserved(compose(slot))) ++uses_[slot];
     // Without generation bits the slot has no other number: a reserved one is never used.
-    if (!reserved(compose(slot))) return compose(slot);
+    if (reserved(compose(slot))) continue;
+    in_use_[slot] = true;
+    return compose(slot);
   }
 }
 
-void QpnAllocator::give_back(uint32_t qpn) { free_.push_back((qpn >> index_bits_) & ((1u << slot_bits_) - 1)); }
+bool QpnAllocator::take(uint32_t qpn) {
+  const uint32_t slot = slot_of(qpn);
+  const bool ours = qpn >> kQpnBits == 0 && (qpn & ((1u << index_bits_) - 1)) == engine_;
+  if (!ours || reserved(qpn) || in_use_[slot]) return false;
+  in_use_[slot] = true;
+  return true;
+}
+
+void QpnAllocator::give_back(uint32_t qpn) {
+  in_use_[slot_of(qpn)] = false;
+  free_.push_back(slot_of(qpn));
+}
 
 }  // namespace uroce::control

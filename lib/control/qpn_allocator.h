@@ -20,12 +20,16 @@ class QpnAllocator {
   /// A QPN that is not in use, never 0, 1 (QP0, QP1) or 0xffffff (multicast). The slot that has been free the longest
   /// comes first. nullopt when all slots are in use.
   std::optional<uint32_t> take();
+  /// Takes this one, which another allocator of the same engine and size gave. False: its slot is in use, or it is no
+  /// number of this engine.
+  bool take(uint32_t qpn);
   /// `qpn` came from take() and is not in use any more.
   void give_back(uint32_t qpn);
 
  private:
   uint32_t compose(uint32_t slot) const;
   uint32_t fresh_slot();
+  uint32_t slot_of(uint32_t qpn) const { return (qpn >> index_bits_) & ((1u << slot_bits_) - 1); }
 
   uint32_t engine_;
   uint32_t index_bits_;
@@ -34,7 +38,8 @@ class QpnAllocator {
   SecretPermutation permute_;
   uint32_t fresh_ = 0;          // slots used so far
   std::vector<uint32_t> uses_;  // of each slot
-  std::deque<uint32_t> free_;   // oldest first
+  std::vector<bool> in_use_;    // slots
+  std::deque<uint32_t> free_;   // oldest first; some may be in use, because take(qpn) does not look for them
 };
 
 }  // namespace uroce::control

@@ -8,38 +8,39 @@
 
 namespace uroce::control {
 
-Result<std::shared_ptr<Pd>> DeviceSession::create_pd() {
+Result<std::shared_ptr<Pd>> DeviceSession::create_pd(uint32_t number) {
   const auto lock = device_->runner().lock();
   if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
-  return std::make_shared<Pd>(shared_from_this());
+  NumberPool& numbers = device_->objects().pds();
+  if (number == 0) return std::make_shared<Pd>(shared_from_this(), numbers.take());
+  if (numbers.take(number)) return std::make_shared<Pd>(shared_from_this(), number);
+  return fail(EINVAL, fmt::format("{} has a protection domain {} already", device_->config().name, number));
 }
-
-Pd::Pd(std::shared_ptr<DeviceSession> session)
-    : session_(std::move(session)), id_(session_->device()->objects().pds().take()) {}
 
 Pd::~Pd() { session_->device()->objects().pds().give_back(id_); }
 
 Result<std::shared_ptr<Region>> DeviceSession::register_memory(std::shared_ptr<Pd> pd, uint64_t address,
                                                                uint64_t length, std::byte* host, AccessFlags access,
-                                                               std::shared_ptr<void> backing) {
+                                                               std::shared_ptr<void> backing,
+                                                               const memory::KeyState* as) {
   if (auto ok = check_owner(pd.get(), pd ? pd->session().get() : nullptr, "protection domain"); !ok) {
     return std::unexpected(ok.error());
   }
   const memory::RegionSpec spec{.pd = pd->id(), .address = address, .length = length, .host = host, .access = access};
   const auto lock = device_->runner().lock();
   if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
-  const auto key = device_->objects().keys().add(spec);
+  const auto key = device_->objects().keys().add(spec, as);
   if (!key) return std::unexpected(key.error());
   return std::shared_ptr<Region>(new Region(std::move(pd), *key, spec, std::move(backing)), &Region::destroy);
 }
 
-Result<std::shared_ptr<Region>> DeviceSession::create_null_region(std::shared_ptr<Pd> pd) {
+Result<std::shared_ptr<Region>> DeviceSession::create_null_region(std::shared_ptr<Pd> pd, const memory::KeyState* as) {
   if (auto ok = check_owner(pd.get(), pd ? pd->session().get() : nullptr, "protection domain"); !ok) {
     return std::unexpected(ok.error());
   }
   const auto lock = device_->runner().lock();
   if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
-  const auto key = device_->objects().keys().add_null(pd->id());
+  const auto key = device_->objects().keys().add_null(pd->id(), as);
   if (!key) return std::unexpected(key.error());
   const memory::RegionSpec spec{.pd = pd->id(), .access = Access::local_write};
   return std::shared_ptr<Region>(new Region(std::move(pd), *key, spec, nullptr), &Region::destroy);

@@ -16,7 +16,8 @@ class DeviceSession;
 /// is gone.
 class Pd {
  public:
-  explicit Pd(std::shared_ptr<DeviceSession> session);
+  /// `id`: taken for it.
+  Pd(std::shared_ptr<DeviceSession> session, memory::PdId id) : session_(std::move(session)), id_(id) {}
   ~Pd();
   Pd(const Pd&) = delete;
   Pd& operator=(const Pd&) = delete;
@@ -37,6 +38,7 @@ class Region {
       : pd_(std::move(pd)), key_(key), spec_(spec), backing_(std::move(backing)) {}
   memory::Key key() const { return key_; }
   const memory::RegionSpec& spec() const { return spec_; }
+  const std::shared_ptr<Pd>& pd() const { return pd_; }
 
   /// Another range, domain or access under the same key (ibv_rereg_mr(3)); one caller at a time. Work that uses the key
   /// meanwhile fails. Errors: EINVAL, EBUSY (memory windows are bound to it), with nothing changed; ENODEV, ETIMEDOUT,

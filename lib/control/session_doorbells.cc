@@ -41,6 +41,14 @@ std::optional<SessionDoorbells::Ring> SessionDoorbells::take(uint32_t engine) {
   return large_ring(engine);
 }
 
+std::optional<SessionDoorbells::Ring> SessionDoorbells::take(uint32_t engine, bool large) {
+  OfEngine& rings = engines_[engine];
+  if (large) return rings.large != nullptr ? std::optional(large_ring(engine)) : std::nullopt;
+  if (rings.on_small >= small_entries_ / 2) return std::nullopt;
+  ++rings.on_small;
+  return small_ring(engine);
+}
+
 void SessionDoorbells::give_back(uint32_t engine, const Ring& ring) {
   if (ring.large == nullptr) --engines_[engine].on_small;
 }

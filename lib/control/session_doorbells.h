@@ -28,7 +28,7 @@ class SessionDoorbells {
     const QueueMemory* large = nullptr;  ///< its memory; nullptr for an engine's small ring, a part of small_rings()
 
     queues::DoorbellPoster poster() const { return {data, entries}; }
-    queues::DoorbellReader reader() const { return {data, entries}; }
+    queues::DoorbellReader reader(uint32_t position = 0) const { return {data, entries, position}; }
   };
 
   /// Small rings for a device with that many engines. Errors: ENOMEM.
@@ -42,11 +42,15 @@ class SessionDoorbells {
 
   /// A ring for one more queue pair, until give_back(). nullopt: the engine has a small ring only, and that is full.
   std::optional<Ring> take(uint32_t engine);
+  /// The ring that the queue pair has with another daemon. nullopt: there is none.
+  std::optional<Ring> take(uint32_t engine, bool large);
   void give_back(uint32_t engine, const Ring& ring);
   /// The engine's large ring, in `memory` of large_bytes(). take() then always succeeds.
   Ring add_large(uint32_t engine, std::unique_ptr<QueueMemory> memory);
   /// The engine never polled it.
   void remove_large(uint32_t engine) { engines_[engine].large.reset(); }
+  /// The memory of the engine's large ring; nullptr: it has none.
+  const QueueMemory* large(uint32_t engine) const { return engines_[engine].large.get(); }
   /// All memory, for an engine that may still poll it.
   std::vector<std::unique_ptr<QueueMemory>> release();
 

@@ -12,7 +12,7 @@
 namespace uroce::control {
 
 Result<std::shared_ptr<ControlSrq>> DeviceSession::create_srq(std::shared_ptr<Pd> pd, uint32_t max_wr, uint32_t max_sge,
-                                                              XrcQueue xrc) {
+                                                              XrcQueue xrc, const SrqState* as) {
   const bool is_xrc = xrc.domain != nullptr;
   if (auto ok = check_owner(pd.get(), pd ? pd->session().get() : nullptr, "protection domain"); !ok) {
     return std::unexpected(ok.error());
@@ -34,11 +34,15 @@ Result<std::shared_ptr<ControlSrq>> DeviceSession::create_srq(std::shared_ptr<Pd
   if (!memory) return std::unexpected(memory.error());
   const auto lock = device_->runner().lock();
   if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
-  const auto id = device_->objects().take_srq();
+  if (as != nullptr && as->engine >= device_->engines()) {
+    return fail(EINVAL, fmt::format("cannot go on with shared receive queue {} of engine {}: {} has {} engines", as->id,
+                                    as->engine, device_->config().name, device_->engines()));
+  }
+  const auto id = as != nullptr ? device_->objects().take_srq(as->id) : device_->objects().take_srq();
   if (!id) return std::unexpected(id.error());
-  const uint32_t engine = is_xrc ? xrc.domain->engine() : device_->choose_engine();
-  std::unique_ptr<ControlSrq> srq(
-      new ControlSrq(std::move(pd), *id, engine, entries, max_sge, std::move(*memory), std::move(xrc)));
+  const uint32_t engine = as != nullptr ? as->engine : is_xrc ? xrc.domain->engine() : device_->choose_engine();
+  std::unique_ptr<ControlSrq> srq(new ControlSrq(std::move(pd), *id, engine, entries, max_sge, std::move(*memory),
+                                                 std::move(xrc), as != nullptr ? as->next : 0));
   if (is_xrc) {
     const auto work = [&srq](transport::Engine& e) { e.attach_srq(srq->shared()); };
     if (auto ran = device_->runner().run(engine, work); !ran) {
@@ -51,7 +55,7 @@ Result<std::shared_ptr<ControlSrq>> DeviceSession::create_srq(std::shared_ptr<Pd
 }
 
 ControlSrq::ControlSrq(std::shared_ptr<Pd> pd, uint32_t id, uint32_t engine, uint32_t entries, uint32_t max_sge,
-                       std::unique_ptr<QueueMemory> memory, DeviceSession::XrcQueue xrc)
+                       std::unique_ptr<QueueMemory> memory, DeviceSession::XrcQueue xrc, uint32_t next)
     : pd_(std::move(pd)),
       xrc_(std::move(xrc)),
       engine_(engine),
@@ -61,7 +65,7 @@ ControlSrq::ControlSrq(std::shared_ptr<Pd> pd, uint32_t id, uint32_t engine, uin
   shared_.pd = pd_->id();
   shared_.max_sge = max_sge;
   shared_.header = place_.header;
-  shared_.ring = queues::RingConsumer(place_.ring);
+  shared_.ring = queues::RingConsumer(place_.ring, next);
   if (!is_xrc()) return;
   shared_.held = place_.held;
   shared_.xrc_domain = xrc_.domain->id();

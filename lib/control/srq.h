@@ -16,7 +16,9 @@ class ControlSrq {
  public:
   /// `entries`: a power of two. Made by DeviceSession::create_srq().
   ControlSrq(std::shared_ptr<Pd> pd, uint32_t id, uint32_t engine, uint32_t entries, uint32_t max_sge,
-             std::unique_ptr<QueueMemory> memory, DeviceSession::XrcQueue xrc);
+             std::unique_ptr<QueueMemory> memory, DeviceSession::XrcQueue xrc, uint32_t next = 0);
+  /// For DeviceSession::create_srq() of another daemon. The engine is paused.
+  SrqState state() const { return {.id = shared_.id, .engine = engine_, .next = shared_.ring.next()}; }
 
   /// Its number on the device, which requests name for an XRC queue.
   uint32_t id() const { return shared_.id; }

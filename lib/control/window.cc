@@ -8,7 +8,8 @@
 
 namespace uroce::control {
 
-Result<std::shared_ptr<Window>> DeviceSession::create_window(std::shared_ptr<Pd> pd, WindowType type) {
+Result<std::shared_ptr<Window>> DeviceSession::create_window(std::shared_ptr<Pd> pd, WindowType type,
+                                                             const memory::KeyState* as) {
   if (auto ok = check_owner(pd.get(), pd ? pd->session().get() : nullptr, "protection domain"); !ok) {
     return std::unexpected(ok.error());
   }
@@ -17,7 +18,7 @@ Result<std::shared_ptr<Window>> DeviceSession::create_window(std::shared_ptr<Pd>
   }
   const auto lock = device_->runner().lock();
   if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
-  const auto key = device_->objects().keys().add_window(pd->id(), type);
+  const auto key = device_->objects().keys().add_window(pd->id(), type, as);
   if (!key) return std::unexpected(key.error());
   return std::shared_ptr<Window>(new Window(std::move(pd), *key, type), &Window::destroy);
 }

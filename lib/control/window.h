@@ -13,6 +13,7 @@ class Window {
   /// The first key; each bind chooses another.
   memory::Key key() const { return key_; }
   WindowType type() const { return type_; }
+  const std::shared_ptr<Pd>& pd() const { return pd_; }
 
   /// Deleter: unbinds the window, waits for the engines, frees its slot.
   static void destroy(Window* window);

@@ -44,7 +44,18 @@ Key RegionTable::next_key(uint32_t slot) {
   return key;
 }
 
-Result<uint32_t> RegionTable::take_slot() {
+Result<std::pair<uint32_t, Key>> RegionTable::take_slot(const KeyState* as) {
+  const auto in_use = [this](uint32_t index) { return slots_[index].issued != 0 || slots_[index].removed != 0; };
+  if (as != nullptr) {
+    const uint32_t index = slot_of(as->key);
+    if (as->key == 0 || in_use(index)) {
+      return fail(EINVAL,
+                  fmt::format("cannot give key {:#x} again: its slot {} of {} is in use", as->key, index, capacity()));
+    }
+    ++used_;
+    return std::pair(index, as->key);
+  }
+  while (!free_.empty() && in_use(free_.front())) free_.pop_front();
   if (free_.empty()) {
     return fail(ENOMEM, fmt::format("cannot add a memory region or window: all {} of the device are in use; deregister "
                                     "some, or raise max_mr",
@@ -53,7 +64,7 @@ Result<uint32_t> RegionTable::take_slot() {
   const uint32_t index = free_.front();
   free_.pop_front();
   ++used_;
-  return index;
+  return std::pair(index, next_key(index));
 }
 
 Result<void> RegionTable::check(const RegionSpec& spec) {
@@ -78,21 +89,39 @@ Result<void> RegionTable::check(const RegionSpec& spec) {
   return {};
 }
 
-Result<Key> RegionTable::add(const RegionSpec& spec) { return issue(spec, false); }
+Result<Key> RegionTable::add(const RegionSpec& spec, const KeyState* as) { return issue(spec, false, as); }
 
-Result<Key> RegionTable::add_null(PdId pd) { return issue({.pd = pd, .access = Access::local_write}, true); }
+Result<Key> RegionTable::add_null(PdId pd, const KeyState* as) {
+  return issue({.pd = pd, .access = Access::local_write}, true, as);
+}
 
-Result<Key> RegionTable::issue(const RegionSpec& spec, bool null) {
+Result<Key> RegionTable::issue(const RegionSpec& spec, bool null, const KeyState* as) {
   if (auto ok = check(spec); !ok) return std::unexpected(ok.error());
-  const auto index = take_slot();
-  if (!index) return std::unexpected(index.error());
-  Slot& slot = slots_[*index];
-  const Key key = next_key(*index);
+  const auto taken = take_slot(as);
+  if (!taken) return std::unexpected(taken.error());
+  const auto [index, key] = *taken;
+  Slot& slot = slots_[index];
   slot.set(spec);
   if (null) slot.window.store((key & ~kTagMask) | Slot::kNullType, std::memory_order_relaxed);
   slot.issued = key;
-  slot.key.store(key, std::memory_order_release);
+  if (as == nullptr || as->usable) slot.key.store(key, std::memory_order_release);
   return key;
+}
+
+KeyState RegionTable::state(Key key) const {
+  const Slot& slot = slots_[slot_of(key)];
+  const Key usable = slot.key.load(std::memory_order_acquire);
+  const uint32_t window = slot.window.load(std::memory_order_relaxed);
+  KeyState state{.key = key, .usable = usable != 0};
+  if (window == 0 || slot.is_null() || usable == 0) return state;
+  state.bound = BindSpec{.key = usable,
+                         .pd = slot.pd.load(std::memory_order_relaxed),
+                         .qpn = slot.bound.load(std::memory_order_relaxed),
+                         .region = slot.parent.load(std::memory_order_relaxed),
+                         .address = slot.address.load(std::memory_order_relaxed),
+                         .length = slot.length.load(std::memory_order_relaxed),
+                         .access = slot.access_flags()};
+  return state;
 }
 
 Translation RegionTable::translate_null(const Slot& slot, PdId pd, uint64_t length, AccessFlags needed) {

@@ -19,6 +19,8 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include <uroce/error.h>
 #include <uroce/types.h>
@@ -40,6 +42,13 @@ struct BindSpec {
   AccessFlags access{};  ///< remote accesses; Access::zero_based (type 2): the window's addresses begin at 0
 };
 
+/// A key as another table had it.
+struct KeyState {
+  Key key = 0;                      ///< as it was given out first
+  bool usable = true;               ///< of a region: not invalidated
+  std::optional<BindSpec> bound{};  ///< of a window
+};
+
 class RegionTable {
  public:
   /// `max_regions`: 2..2^20, rounded up to a power of two. The keys follow from `seed`: any number of them does not
@@ -50,12 +59,13 @@ class RegionTable {
   /// slot's whole generation space (2^32 / capacity()) has been used. Slots are taken in a secret order, and reused
   /// oldest first: a stranger finds one of n keys by 2^32 / n guesses.
   /// Errors: EINVAL (remote write or atomic without local write, IBTA vol. 1, 11.2.8.2; zero domain; range wraps),
-  /// EOPNOTSUPP (persistence), ENOMEM (table full).
-  Result<Key> add(const RegionSpec& spec);
+  /// EOPNOTSUPP (persistence), ENOMEM (table full). `as`: the key that it had in a table of the same capacity; EINVAL
+  /// where another one has its slot.
+  Result<Key> add(const RegionSpec& spec, const KeyState* as = nullptr);
 
   /// Adds a null region (ibv_alloc_null_mr(3)): local accesses of any address and length are allowed. They read
   /// zeros, and writes are dropped. Errors: as add().
-  Result<Key> add_null(PdId pd);
+  Result<Key> add_null(PdId pd, const KeyState* as = nullptr);
 
   /// New look-ups of the key fail at once. Returns false when there is no such key. Call retire() later.
   bool remove(Key key);
@@ -75,7 +85,10 @@ class RegionTable {
 
   /// Allocates an unbound window and returns its first key. Free it with remove() and retire(). It takes a place in the
   /// table as a region does. Errors: as add().
-  Result<Key> add_window(PdId pd, WindowType type);
+  Result<Key> add_window(PdId pd, WindowType type, const KeyState* as = nullptr);
+
+  /// For add() and its like of another table, while no engine binds or invalidates. `key`: as issued.
+  KeyState state(Key key) const;
 
   /// Binds a window (IBTA vol. 1, 10.6.7.2). A type 1 window's earlier key becomes invalid. A type 2 window must be
   /// unbound before, and then belongs to the queue pair (type 2B: accesses are checked against queue pair and domain).
@@ -111,8 +124,9 @@ class RegionTable {
   static constexpr uint32_t kTagMask = 0xff;  // the application's part of a window's key
 
   /// The key of a new region; `null`: one without memory.
-  Result<Key> issue(const RegionSpec& spec, bool null);
-  Result<uint32_t> take_slot();
+  Result<Key> issue(const RegionSpec& spec, bool null, const KeyState* as);
+  /// A slot and its key.
+  Result<std::pair<uint32_t, Key>> take_slot(const KeyState* as);
   static Translation translate_null(const Slot& slot, PdId pd, uint64_t length, AccessFlags needed);
   Translation translate_window(const Slot& slot, Key key, PdId pd, uint64_t address, uint64_t length,
                                AccessFlags needed, uint32_t qpn) const;
@@ -129,7 +143,7 @@ class RegionTable {
   SecretPermutation permute_;
   uint32_t used_ = 0;
   std::unique_ptr<Slot[]> slots_;
-  std::deque<uint32_t> free_;  // oldest first
+  std::deque<uint32_t> free_;  // oldest first; and some that state() took from other tables, which are not free
 };
 
 inline Translation RegionTable::translate(Key key, PdId pd, uint64_t address, uint64_t length, AccessFlags needed,

@@ -39,14 +39,14 @@ WindowType type_of(uint32_t window) { return static_cast<WindowType>(window & 0x
 
 }  // namespace
 
-Result<Key> RegionTable::add_window(PdId pd, WindowType type) {
+Result<Key> RegionTable::add_window(PdId pd, WindowType type, const KeyState* as) {
   if (pd == 0)
     return fail(EINVAL,
                 "cannot allocate a memory window: protection domain 0 does not exist; pass one that was allocated");
-  const auto index = take_slot();
-  if (!index) return std::unexpected(index.error());
-  Slot& slot = slots_[*index];
-  const Key key = next_key(*index);
+  const auto taken = take_slot(as);
+  if (!taken) return std::unexpected(taken.error());
+  const auto [index, key] = *taken;
+  Slot& slot = slots_[index];
   slot.pd.store(pd, std::memory_order_relaxed);
   slot.access.store(0, std::memory_order_relaxed);
   slot.window.store((key & ~kTagMask) | static_cast<uint32_t>(type), std::memory_order_relaxed);
@@ -57,6 +57,8 @@ Result<Key> RegionTable::add_window(PdId pd, WindowType type) {
   slot.parent.store(0, std::memory_order_relaxed);
   slot.issued = key;
   slot.sequence.fetch_add(1, std::memory_order_release);  // even: from now on engines may bind it
+  // Where its region has gone meanwhile, it stays unbound: no access went through it any more.
+  if (as != nullptr && as->bound) (void)bind(*as->bound);
   return key;
 }
 

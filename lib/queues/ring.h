@@ -30,7 +30,8 @@ struct RingPlace {
 class RingProducer {
  public:
   RingProducer() = default;
-  explicit RingProducer(RingPlace place) : place_(place) {}
+  /// `next`: the slots published before, by another producer of the ring.
+  explicit RingProducer(RingPlace place, uint32_t next = 0) : place_(place), next_(next) {}
   /// Goes on at a ring to which the consumer has moved: see RingConsumer::move().
   static RingProducer at_moved(RingPlace place) {
     RingProducer producer(place);
@@ -75,7 +76,8 @@ class RingProducer {
 class RingConsumer {
  public:
   RingConsumer() = default;
-  explicit RingConsumer(RingPlace place) : place_(place) {}
+  /// `next`: the slots consumed before, by another consumer of the ring.
+  explicit RingConsumer(RingPlace place, uint32_t next = 0) : place_(place), next_(next) {}
 
   /// The number of filled slots not yet consumed, 0..entries.
   uint32_t available() const {

@@ -49,7 +49,7 @@ uint32_t TestEndpoint::add_client(const transport::Owner& owner) {
 void TestEndpoint::move_to_new_engine(Nanos now, Nanos clock_ahead) {
   std::vector<std::vector<std::byte>> snapshots;
   for (auto& qp : qps_) snapshots.push_back(qp->leave_engine(now + clock_ahead_));
-  make_engine(engine_->doorbell_position(kDoorbellRing));
+  make_engine(engine_->doorbell_positions(kDoorbellRing).front());
   clock_ahead_ = clock_ahead;
   for (std::size_t i = 0; i < qps_.size(); ++i) {
     const auto moved = qps_[i]->enter_engine(snapshots[i], now + clock_ahead_);

@@ -1,5 +1,6 @@
 #include "transport/datagram/address_handles.h"
 
+#include <algorithm>
 #include <new>
 
 namespace uroce::transport {
@@ -17,24 +18,51 @@ std::optional<AddressHandleId> AddressHandleTable::add(const AddressHandle& hand
   } else if (fresh_ == kCapacity) {
     return std::nullopt;
   }
-  auto& chunk = owned_[index / kChunk];
-  if (chunk == nullptr) {
-    chunk.reset(new (std::nothrow) Chunk);
-    if (chunk == nullptr) return std::nullopt;
-    chunks_[index / kChunk].store(chunk.get(), std::memory_order_release);
-  }
+  if (!make_chunk(index)) return std::nullopt;
   if (free_.empty()) {
     ++fresh_;
   } else {
     free_.pop_front();
   }
-  Slot& slot = (*chunk)[index % kChunk];
+  Slot& slot = *slot_of(index);
   slot.handle = handle;
   AddressHandleId id = 0;
   while (id == 0) id = ++slot.generation * kCapacity | index;
   slot.id.store(id, std::memory_order_release);
   ++used_;
   return id;
+}
+
+bool AddressHandleTable::make_chunk(uint32_t index) {
+  auto& chunk = owned_[index / kChunk];
+  if (chunk != nullptr) return true;
+  chunk.reset(new (std::nothrow) Chunk);
+  if (chunk == nullptr) return false;
+  chunks_[index / kChunk].store(chunk.get(), std::memory_order_release);
+  return true;
+}
+
+bool AddressHandleTable::add(const AddressHandle& handle, AddressHandleId id) {
+  const uint32_t index = id & kSlotMask;
+  for (; fresh_ <= index; ++fresh_) {
+    if (!make_chunk(fresh_)) return false;
+    free_.push_back(fresh_);
+  }
+  const auto found = std::ranges::find(free_, index);
+  if (id == 0 || found == free_.end()) return false;
+  free_.erase(found);
+  Slot& slot = *slot_of(id);
+  slot.handle = handle;
+  slot.generation = id / kCapacity;
+  slot.id.store(id, std::memory_order_release);
+  ++used_;
+  return true;
+}
+
+std::optional<AddressHandle> AddressHandleTable::look_up(AddressHandleId id) const {
+  const Slot* slot = slot_of(id);
+  if (id == 0 || slot == nullptr || slot->id.load(std::memory_order_relaxed) != id) return std::nullopt;
+  return slot->handle;
 }
 
 bool AddressHandleTable::remove(AddressHandleId id) {

@@ -75,6 +75,10 @@ class AddressHandleTable {
 
   /// The handle's number, never 0; nullopt when all are in use or no memory is left.
   std::optional<AddressHandleId> add(const AddressHandle& handle);
+  /// The same with the number that it had in another table. False: it is in use or 0, or no memory is left.
+  bool add(const AddressHandle& handle, AddressHandleId id);
+  /// As add() took it, with its present address; nullopt where there is none.
+  std::optional<AddressHandle> look_up(AddressHandleId id) const;
   /// From now on find() does not find it. Its slot is not reused until retire(). False: there is no such handle.
   bool remove(AddressHandleId id);
   /// Frees the slot of a removed handle, once no engine can be using it any more.
@@ -108,6 +112,8 @@ class AddressHandleTable {
   using Chunk = std::array<Slot, kChunk>;
 
   Slot* slot_of(AddressHandleId id) const;
+  /// False: no memory is left.
+  bool make_chunk(uint32_t index);
 
   std::array<std::atomic<Chunk*>, kCapacity / kChunk> chunks_{};
   std::array<std::unique_ptr<Chunk>, kCapacity / kChunk> owned_;

@@ -48,13 +48,15 @@ class Doorbells {
     std::erase_if(users_, [](const User& user) { return user.rings.empty(); });
     share_polls();
   }
-  /// DoorbellReader::position() of the first ring `id`; 0 when none is attached.
-  uint32_t position(uint32_t id) const {
+  /// DoorbellReader::position() of each ring `id`.
+  std::vector<uint32_t> positions(uint32_t id) const {
+    std::vector<uint32_t> found;
     for (const User& user : users_) {
-      const auto ring = std::ranges::find(user.rings, id, &Ring::id);
-      if (ring != user.rings.end()) return ring->reader.position();
+      for (const Ring& ring : user.rings) {
+        if (ring.id == id) found.push_back(ring.reader.position());
+      }
     }
-    return 0;
+    return found;
   }
   /// Calls `take(token, ring)` for at most `limit` doorbells of each user. Looks at kRingsPerPoll rings at most, or at
   /// one of each user if these are more; the next call goes on behind them. Returns whether there were any.

@@ -65,11 +65,20 @@ Result<void> Engine::import_qp(Qp& qp, std::span<const std::byte> snapshot, Nano
                 fmt::format("cannot take over QP {:#x}: engine {} has a QP of this number; detach that one first",
                             qp.qpn, config_.index));
   }
+  auto restored = adopt(qp, snapshot, now);
+  if (!restored) remove(qp);
+  return restored;
+}
+
+std::vector<std::byte> Engine::snapshot(Qp& qp, Nanos now) {
+  ctx_.now = std::max(ctx_.now, now);
+  return write_snapshot(ctx_, qp);
+}
+
+Result<void> Engine::adopt(Qp& qp, std::span<const std::byte> snapshot, Nanos now) {
+  ctx_.now = std::max(ctx_.now, now);
   const auto restored = read_snapshot(ctx_, qp, snapshot);
-  if (!restored) {
-    remove(qp);
-    return std::unexpected(restored.error());
-  }
+  if (!restored) return std::unexpected(restored.error());
   routes_.share(qp);
   dispatcher_.apply(qp, restored->due);
   if (restored->turn_at != kNever) dispatcher_.timers().resume_turn(qp, restored->turn_at);

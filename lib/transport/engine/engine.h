@@ -70,7 +70,13 @@ class alignas(64) Engine {
   /// Frames in the reorder buffers of all QPs.
   uint32_t parked_frames() const { return ctx_.frames.used(); }
   /// Shows posters whether this engine must be woken (see DoorbellPoster::ring).
-  void set_sleeping(bool sleeping) { doorbells_.set_sleeping(sleeping); }
+  void set_sleeping(bool sleeping) {
+    if (!paused_) doorbells_.set_sleeping(sleeping);  // else another engine may be polling the rings
+  }
+  /// A paused engine runs tasks alone: it drops frames, takes no doorbell, and its QPs change only by tasks. So their
+  /// state can be written for another process, or read. Engine's thread.
+  void pause() { paused_ = true; }
+  void resume() { paused_ = false; }
   /// Runs `work` as poll() would run a task, after the tasks that wait.
   void run(const std::function<void(Engine&)>& work, Nanos now);
 
@@ -82,8 +88,9 @@ class alignas(64) Engine {
   /// Another ring of the client of ring `id`, which is attached. It has the same number, and goes with the first.
   void add_doorbells(queues::DoorbellReader reader, uint32_t id) { doorbells_.add(reader, id); }
   void detach_doorbells(uint32_t id);
-  /// The position at which another engine's reader of ring `id`, the first of its client, continues (DoorbellReader).
-  uint32_t doorbell_position(uint32_t id) const { return doorbells_.position(id); }
+  /// The positions at which another engine's readers of the rings of client `id` continue (DoorbellReader), in the
+  /// order in which the rings were attached.
+  std::vector<uint32_t> doorbell_positions(uint32_t id) const { return doorbells_.positions(id); }
   /// The number of a ring's client, for traffic(), is another's once the ring and the client's QPs are gone.
   const Owners& owners() const { return owners_; }
   /// Makes a QP findable; its QPN's low bits must be this engine's index. Not owned. False: slot taken or out of range.
@@ -103,6 +110,11 @@ class alignas(64) Engine {
   /// as read_snapshot(); EBUSY: the number is another engine's, or in use. The QP is not attached then, and the caller
   /// destroys it.
   Result<void> import_qp(Qp& qp, std::span<const std::byte> snapshot, Nanos now);
+  /// The state of an attached QP, which stays as it is. The engine is paused.
+  std::vector<std::byte> snapshot(Qp& qp, Nanos now);
+  /// import_qp() of an attached QP that is as make_qp() made it. It stays attached after an error, and the caller
+  /// destroys it.
+  Result<void> adopt(Qp& qp, std::span<const std::byte> snapshot, Nanos now);
   /// Applies attributes that qp/state.h has checked. `route` is needed with QpAttrBit::av.
   void modify(Qp& qp, const QpAttr& attr, QpAttrMask mask, const wire::Route* route, bool loopback);
   /// Current attributes as ibv_query_qp reports them.
@@ -187,6 +199,7 @@ class alignas(64) Engine {
   FlowTable flows_;
   Context ctx_;
   std::vector<Gid> gids_;  // of the port, now
+  bool paused_ = false;
   Dispatcher dispatcher_;
   QpTable table_;
   Routes routes_;

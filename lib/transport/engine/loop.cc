@@ -36,6 +36,8 @@ uint64_t bytes_of(std::span<const TxFrame> frames) {
 bool Engine::poll(FrameSink& sink, Nanos now) {
   ctx_.now = now;
   last_sink_ = &sink;
+  if (paused_) [[unlikely]]
+    return run_tasks();
   bool busy = take_doorbells();
   advance_timers(now);
   if (!dispatcher_.flush_queue().empty()) busy |= flush();
@@ -170,11 +172,13 @@ bool Engine::run_tasks() {
 }
 
 Nanos Engine::next_deadline() const {
+  if (paused_) return kNever;
   const bool idle = dispatcher_.run_queue().empty() && dispatcher_.flush_queue().empty();
   return idle ? std::min(dispatcher_.timers().next_deadline(), held_events_.next_deadline()) : Nanos(0);
 }
 
 bool Engine::has_work() const {
+  if (paused_) return !tasks_.empty();
   return !dispatcher_.run_queue().empty() || !dispatcher_.flush_queue().empty() || !tasks_.empty() ||
          !doorbells_.empty();
 }

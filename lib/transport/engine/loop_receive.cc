@@ -31,6 +31,8 @@ uint64_t bytes_of(const wire::Packet& packet) {
 
 void Engine::on_frames(std::span<const RxFrame> frames, Nanos now) {
   ctx_.now = now;
+  if (paused_) [[unlikely]]
+    return;
   while (!frames.empty()) {
     const std::size_t most = std::min(frames.size(), kParseBurst);
     std::size_t n = 0;
@@ -123,6 +125,8 @@ void Engine::count_received(std::span<const RxFrame> frames, std::size_t packets
 // One by one: what they touch is in the cache, because this thread has just built them.
 void Engine::on_local_frames(std::span<const TxFrame> frames, Nanos now) {
   ctx_.now = now;
+  if (paused_) [[unlikely]]
+    return;
   const bool plain_path = ctx_.config.plain_path;
   wire::Packet& packet = parsed_.front();
   uint64_t bytes = 0;

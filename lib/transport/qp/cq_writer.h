@@ -18,10 +18,26 @@ enum class CqOverrun : uint8_t {
   ignored,  ///< it is dropped: the application counts its requests (IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
 };
 
+/// Where another writer of the same ring goes on.
+struct CqPosition {
+  uint32_t next = 0;
+  bool overrun = false;  ///< the queue is in error
+};
+
 class CqWriter {
  public:
-  CqWriter(uint32_t cq_id, queues::CqHeader* header, queues::RingPlace ring, CqOverrun overrun = CqOverrun::fails)
-      : ignores_overrun_(overrun == CqOverrun::ignored), event_{.cq_id = cq_id, .header = header}, ring_(ring) {}
+  CqWriter(uint32_t cq_id, queues::CqHeader* header, queues::RingPlace ring, CqOverrun overrun = CqOverrun::fails,
+           const CqPosition& from = {})
+      : overrun_(from.overrun),
+        ignores_overrun_(overrun == CqOverrun::ignored),
+        event_{.cq_id = cq_id, .header = header},
+        ring_(ring, from.next) {}
+
+  /// Engine's thread. An event that waits is raised: another writer would not know of it.
+  CqPosition position(EngineEvents& events) {
+    if (event_.completions != 0) event_.raise(events);
+    return {.next = ring_.next(), .overrun = overrun_};
+  }
 
   uint32_t id() const { return event_.cq_id; }
 
@@ -46,7 +62,7 @@ class CqWriter {
   /// True where the event that is due waits.
   bool hold(Nanos now);
 
-  bool overrun_ = false;
+  bool overrun_;
   bool ignores_overrun_;
   HeldEvent event_;
   queues::RingProducer ring_;

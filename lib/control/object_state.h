@@ -1,0 +1,43 @@
+// Objects as another daemon had them, for this one to go on with. The memory of their queues stays as it is: the
+// allocator of their session gives the same places again, with what is in them.
+//
+// The engines of both daemons are paused meanwhile (Engine::pause).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <uroce/types.h>
+
+#include "transport/qp/cq_writer.h"
+
+namespace uroce::control {
+
+/// By engine, where its readers of the session's doorbell rings go on: of the small ring, and of the large one if any.
+struct SessionState {
+  std::vector<std::vector<uint32_t>> doorbells{};
+};
+
+struct CqState {
+  uint32_t id = 0;
+  uint16_t moderation_count = 0;
+  uint16_t moderation_us = 0;
+  std::vector<transport::CqPosition> rings{};  ///< by engine
+};
+
+/// Not of an XRC domain.
+struct SrqState {
+  uint32_t id = 0;
+  uint32_t engine = 0;
+  uint32_t next = 0;  ///< receives consumed so far
+};
+
+/// Without what the engine knows of it: see ControlQp::snapshot().
+struct QpIdentity {
+  uint32_t qpn = 0;
+  bool on_large_doorbells = false;
+  std::vector<Gid> groups{};  ///< multicast
+};
+
+}  // namespace uroce::control
