@@ -60,6 +60,11 @@ class Writer {
   void since(uint32_t version, const T&... members) {
     if (protocol_ >= version) (one(members), ...);
   }
+  /// More bytes than a list may have elements.
+  void bytes(const std::vector<std::byte>& data) {
+    count(data.size());
+    raw(data.data(), data.size());
+  }
 
  private:
   void raw(const void* data, std::size_t n) {
@@ -116,6 +121,13 @@ class Reader {
   template <class... T>
   void since(uint32_t version, T&... members) {
     if (protocol_ >= version) (one(members), ...);
+  }
+  void bytes(std::vector<std::byte>& data) {
+    uint32_t n = 0;
+    raw(&n, sizeof n);
+    if (n > in_.size()) good_ = false;
+    data.resize(good_ ? n : 0);
+    raw(data.data(), data.size());
   }
 
   /// All values were read, and no bytes are left.

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -95,6 +96,7 @@ Result<std::unique_ptr<control::QueueMemory>> Arena::allocate(std::size_t bytes)
   auto charge = payer_(bytes);
   if (!charge) return std::unexpected(charge.error());
   const std::scoped_lock lock(mutex_);
+  if (!expected_.empty()) return allocate_expected(bytes, std::move(*charge));
   for (int attempt = 0; attempt < 2; ++attempt) {
     for (std::size_t index = 0; index < chunks_.size(); ++index) {
       Chunk& chunk = chunks_[index];
@@ -116,15 +118,18 @@ Result<std::unique_ptr<control::QueueMemory>> Arena::allocate(std::size_t bytes)
 Result<void> Arena::clear(const Chunk& chunk, uint64_t offset, std::size_t bytes) const {
   const auto room = chunk.sparse && space_ ? space_(bytes) : Result<MemoryRoom::Hold>();
   if (!room) return std::unexpected(room.error());
-  if (chunk.sparse) {
-    const auto pages = pages_of(chunk.data + offset, bytes);
-    if (!make_present(pages)) return std::unexpected(no_memory(bytes));
-    if (const int code = rules_.guard ? FaultWatch::guard(pages.data(), pages.size()) : 0; code != 0) {
-      return fail(code, fmt::format("cannot guard queues of {} bytes: userfaultfd: {}", bytes, std::strerror(code)));
-    }
-  }
+  if (chunk.sparse && !make_present(pages_of(chunk.data + offset, bytes))) return std::unexpected(no_memory(bytes));
+  if (auto guarded = guard(chunk, offset, bytes); !guarded) return guarded;
   std::memset(chunk.data + offset, 0, bytes);
   return {};
+}
+
+Result<void> Arena::guard(const Chunk& chunk, uint64_t offset, std::size_t bytes) const {
+  if (!chunk.sparse || !rules_.guard) return {};
+  const auto pages = pages_of(chunk.data + offset, bytes);
+  const int code = FaultWatch::guard(pages.data(), pages.size());
+  if (code == 0) return {};
+  return fail(code, fmt::format("cannot guard queues of {} bytes: userfaultfd: {}", bytes, std::strerror(code)));
 }
 
 // Each piece is twice as large as the last, so that a client with many objects has few mappings.
@@ -145,17 +150,84 @@ Result<void> Arena::add_chunk(std::size_t bytes) {
     return fail(ENOMEM,
                 fmt::format("no memory for queues of {} bytes: {}; ask for fewer entries", size, std::strerror(code)));
   }
+  add_chunk(std::move(memory->first), memory->second, size, sparse, std::move(*mapping));
+  return {};
+}
+
+void Arena::add_chunk(message::Fd fd, std::byte* data, uint64_t size, bool sparse, Share mapping) {
   Chunk chunk;
-  chunk.fd = std::move(memory->first);
-  chunk.data = memory->second;
+  chunk.fd = std::move(fd);
+  chunk.data = data;
   chunk.bytes = size;
   chunk.sparse = sparse;
   chunk.free.emplace(0, size);
-  chunk.mapping = std::move(*mapping);
+  chunk.mapping = std::move(mapping);
   chunk.watch = std::make_unique<FaultWatch>(chunk.data, size, kHugePage);
   if (rules_.waits != nullptr) chunk.watch->note_waits(rules_.waits, size);
   chunks_.push_back(std::move(chunk));
+}
+
+std::vector<Arena::NewChunk> Arena::chunks() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<NewChunk> all;
+  for (const Chunk& chunk : chunks_) {
+    all.push_back({static_cast<uint32_t>(all.size()), chunk.bytes, chunk.fd.get()});
+  }
+  return all;
+}
+
+Result<void> Arena::adopt(message::Fd fd, uint64_t bytes) {
+  struct stat file{};
+  constexpr int kNoResize = F_SEAL_SHRINK | F_SEAL_GROW;
+  const int seals = fcntl(fd.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & kNoResize) != kNoResize || fstat(fd.get(), &file) != 0 || bytes == 0 ||
+      static_cast<uint64_t>(file.st_size) != bytes) {
+    return fail(EINVAL, fmt::format("cannot take over queues of {} bytes: the descriptor is no memfd of that size with "
+                                    "F_SEAL_SHRINK and F_SEAL_GROW",
+                                    bytes));
+  }
+  auto mapping = take_mappings(1);
+  if (!mapping) return std::unexpected(mapping.error());
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (data == MAP_FAILED) {
+    const int code = errno;
+    return fail(code, fmt::format("cannot take over queues of {} bytes: {}", bytes, std::strerror(code)));
+  }
+  const std::scoped_lock lock(mutex_);
+  const bool sparse = static_cast<std::size_t>(file.st_blksize) < kHugePage;
+  add_chunk(std::move(fd), static_cast<std::byte*>(data), bytes, sparse, std::move(*mapping));
+  sent_ = chunks_.size();
   return {};
+}
+
+void Arena::expect(std::span<const message::Place> places) {
+  const std::scoped_lock lock(mutex_);
+  expected_.assign(places.begin(), places.end());
+}
+
+Result<std::unique_ptr<control::QueueMemory>> Arena::allocate_expected(std::size_t bytes, Charge charge) {
+  const message::Place place = expected_.front();
+  expected_.pop_front();
+  const bool known = place.chunk < chunks_.size() && place.bytes == bytes && place.offset % kGrain == 0;
+  auto* const free = known ? &chunks_[place.chunk].free : nullptr;
+  auto hole = known ? free->upper_bound(place.offset) : decltype(free->begin()){};
+  const bool any = known && hole != free->begin();
+  if (any) --hole;
+  if (!any || bytes > hole->second || place.offset - hole->first > hole->second - bytes) {
+    return fail(EINVAL, fmt::format("cannot take over {} bytes of queues at {} of piece {}, for which {} were named: "
+                                    "others are there, or it is no such place",
+                                    bytes, place.offset, place.chunk, place.bytes));
+  }
+  const auto [first, size] = *hole;
+  free->erase(hole);
+  if (place.offset > first) free->emplace(first, place.offset - first);
+  const uint64_t end = place.offset + bytes;
+  if (first + size > end) free->emplace(end, first + size - end);
+  const Chunk& chunk = chunks_[place.chunk];
+  if (auto guarded = guard(chunk, place.offset, bytes); !guarded) return std::unexpected(guarded.error());
+  used_ += bytes;
+  return std::make_unique<ArenaMemory>(shared_from_this(), place.chunk, place.offset, chunk.data + place.offset, bytes,
+                                       std::move(charge));
 }
 
 void Arena::give_back(uint32_t index, uint64_t offset, std::size_t bytes) {

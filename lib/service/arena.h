@@ -11,14 +11,17 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "control/queue_memory.h"
 #include "message/connection.h"
+#include "message/protocol.h"
 #include "service/fault_watch.h"
 #include "service/machine_budget.h"
 #include "service/memory_room.h"
@@ -75,6 +78,18 @@ class Arena final : public control::QueueAllocator, public std::enable_shared_fr
   std::vector<NewChunk> take_new_chunks();
   /// Whether the client has removed pages.
   bool broken() const;
+
+  // --- For a daemon that takes over, whose arena has the same pieces ---
+  /// Whether another daemon can map the pieces: they are not sealed.
+  bool can_be_adopted() const { return !rules_.seal; }
+  /// All pieces, which the client has.
+  std::vector<NewChunk> chunks() const;
+  /// Adds the next piece, of another daemon's arena. The caller has not called allocate() yet. Errors: EINVAL (no such
+  /// memfd), ENOMEM.
+  Result<void> adopt(message::Fd fd, uint64_t bytes);
+  /// The next calls of allocate() get these places, with what is in them.
+  void expect(std::span<const message::Place> places);
+
   /// Whether the client has kept a piece from being sealed (F_SEAL_SEAL), so that it can punch holes for ever.
   bool unsealable() const;
   /// Whether the client can remove ordinary pages, so that an access waits for it.
@@ -99,8 +114,13 @@ class Arena final : public control::QueueAllocator, public std::enable_shared_fr
     ~Chunk();
   };
   Result<void> add_chunk(std::size_t bytes);
+  void add_chunk(message::Fd fd, std::byte* data, uint64_t bytes, bool sparse, Share mapping);
+  /// The place that is expected next, of so many bytes. Errors: EINVAL.
+  Result<std::unique_ptr<control::QueueMemory>> allocate_expected(std::size_t bytes, Charge charge);
   void give_back(uint32_t chunk, uint64_t offset, std::size_t bytes);
 
+  /// Errors: those of userfaultfd(2).
+  Result<void> guard(const Chunk& chunk, uint64_t offset, std::size_t bytes) const;
   /// The bytes become present, guarded, and zeros.
   Result<void> clear(const Chunk& chunk, uint64_t offset, std::size_t bytes) const;
 
@@ -109,6 +129,7 @@ class Arena final : public control::QueueAllocator, public std::enable_shared_fr
   const ArenaRules rules_;
   mutable std::mutex mutex_;
   std::vector<Chunk> chunks_;
+  std::deque<message::Place> expected_;
   std::size_t sent_ = 0;  // chunks that take_new_chunks() has returned
   uint64_t used_ = 0;
 };

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "service/bequeath.h"
 #include "service/memory_operations.h"
 #include "service/operation_table.h"
 
@@ -45,7 +46,7 @@ Result<void> Client::start() {
 }
 
 void Client::end() {
-  disconnect();
+  if (!left_) disconnect();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -62,7 +63,7 @@ void Client::run() {
                                   fmt::format("client {} ({}, process {}) is disconnected: {}", program_.id,
                                               program_.peer.command, program_.peer.pid, why));
   }
-  disconnect();
+  if (!left_) disconnect();
   release();
   done_.store(true, std::memory_order_release);
   program_.server.finished();
@@ -84,7 +85,9 @@ Result<std::optional<message::Packet>> Client::next_packet() {
     if (!packet || packet->has_value()) return packet;
   }
   in_a_row_ = 0;
-  waiting_.assign(1, {.fd = connection_.fd(), .events = POLLIN, .revents = 0});
+  Gate& gate = program_.server.gate();
+  waiting_.assign(1, {.fd = gate.fd(), .events = POLLIN, .revents = 0});
+  waiting_.push_back({.fd = connection_.fd(), .events = POLLIN, .revents = 0});
   for (const auto& device : devices_) {
     waiting_.push_back({.fd = device->session ? device->session->events().fd() : -1, .events = POLLIN, .revents = 0});
   }
@@ -92,9 +95,14 @@ Result<std::optional<message::Packet>> Client::next_packet() {
   if (ready < 0 && errno == EINTR) return std::nullopt;
   if (ready == 0) return fail(ETIMEDOUT, fmt::format("no hello came within {} ms", kHelloTimeoutMs));
   for (std::size_t i = 0; i < devices_.size(); ++i) {
-    if ((waiting_[i + 1].revents & POLLIN) != 0) devices_[i]->forward_events();
+    if ((waiting_[i + 2].revents & POLLIN) != 0) devices_[i]->forward_events();
   }
-  if (waiting_[0].revents == 0) return std::nullopt;
+  if (waiting_[0].revents != 0) {
+    left_ = !gate.pass();
+    if (left_) return fail(ECONNRESET, "another daemon serves it");
+    return std::nullopt;
+  }
+  if (waiting_[1].revents == 0) return std::nullopt;
   return connection_.receive();
 }
 
@@ -200,6 +208,62 @@ void Client::release() {
     device->connection = {};
     device->descriptors = {};
   }
+}
+
+Result<void> Client::bequeath(EstateWriter& estate) const {
+  if (done()) return {};
+  if (!program_.greeted || refused()) return fail(EOPNOTSUPP, "it has not begun");
+  return service::bequeath(program_, devices(), estate);
+}
+
+Result<void> Client::inherit(const ProgramRow& row, EstateReader& estate) {
+  program_.greeted = true;
+  program_.protocol = row.protocol;
+  program_.has_packet_socket = row.has_packet_socket;
+  if (auto admitted = admit(); !admitted) return admitted;
+  for (uint32_t number = 0; !estate.at_end(); ++number) {
+    const auto kind = estate.next();
+    if (!kind) return std::unexpected(kind.error());
+    if (*kind != Row::device) break;
+    const auto device = estate.take<DeviceRow>();
+    if (!device) return std::unexpected(device.error());
+    const bool stands_for_program = device->id == program_.id;
+    if (device->number != number || number >= message::kMaxDevices || stands_for_program != (number == 0)) {
+      return fail(EPROTO, fmt::format("the estate's device {} of a program has number {}", number, device->number));
+    }
+    if (number > 0) {
+      const std::scoped_lock lock(devices_mutex_);
+      devices_.push_back(std::make_unique<ClientState>(program_, device->id));
+    }
+    ClientState& client = *devices_.back();
+    if (device->name.empty()) continue;
+    if (number > 0) {
+      if (auto admitted = client.admit(); !admitted) return admitted;
+    }
+    if (auto made = service::inherit(client, *device, estate); !made) return made;
+  }
+  return {};
+}
+
+uint32_t Client::last_id() const {
+  uint32_t last = 0;
+  for (const ClientState* device : devices()) last = std::max(last, device->id);
+  return last;
+}
+
+void Client::abandon() {
+  left_ = true;
+  release();
+}
+
+void Client::join() {
+  if (thread_.joinable()) thread_.join();
+}
+
+std::size_t Client::queue_pairs() const {
+  std::size_t sum = 0;
+  for (const ClientState* device : devices()) sum += device->qps.size();
+  return sum;
 }
 
 void Client::retire_broken() {

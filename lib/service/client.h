@@ -14,6 +14,7 @@
 
 #include "message/connection.h"
 #include "service/client_state.h"
+#include "service/estate.h"
 #include "service/operation.h"
 
 namespace uroce::service {
@@ -31,6 +32,20 @@ class Client {
   /// Replies to the first message with `refusal` and ends.
   void refuse(Error refusal) { refusal_ = std::move(refusal); }
   bool refused() const { return refusal_.has_value(); }
+  /// See bequeath(). The program's thread waits at the gate, or has ended. Nothing where the program is about to end.
+  /// Errors: likewise; EOPNOTSUPP too where it was not greeted.
+  Result<void> bequeath(EstateWriter& estate) const;
+  /// Makes the objects that it had with another daemon, in place of admit() and a hello. Errors: as service::inherit().
+  Result<void> inherit(const ProgramRow& row, EstateReader& estate);
+  /// Queue pairs that inherit() has made.
+  std::size_t queue_pairs() const;
+  /// The largest number by which the operator knows one of its devices.
+  uint32_t last_id() const;
+  /// After inherit(), in place of start(): frees what it has. Its connection stays, for the other daemon.
+  void abandon();
+  /// Waits for the thread, which the gate lets go.
+  void join();
+
   /// Errors: EAGAIN (the thread cannot be started).
   Result<void> start();
   /// Disconnects and waits for the thread. A client's thread must not call this, because it could wait for itself.
@@ -73,9 +88,10 @@ class Client {
   message::Connection connection_;
   std::thread thread_;
   std::atomic<bool> done_{false};
+  std::atomic<bool> left_{false};     // another daemon serves the program
   mutable std::mutex devices_mutex_;  // the program's thread adds devices, which stay; others look
   std::vector<std::unique_ptr<ClientState>> devices_;
-  std::vector<pollfd> waiting_;  // the socket, then the events of each device
+  std::vector<pollfd> waiting_;  // the gate, the socket, then the events of each device
   std::optional<Error> refusal_;
   uint32_t in_a_row_ = 0;  // requests without a reply since it last waited
 };

@@ -23,6 +23,11 @@ void Program::release() {
   cm_channels.clear();
 }
 
+Result<Charge> ClientState::charge_spare(Resource resource) const {
+  if (user->used(resource) < user->limit(resource, peer) / 2) return charge(resource);
+  return fail(EBUSY, "the rest is for objects");
+}
+
 Result<void> ClientState::admit() {
   auto charged = charge(Resource::connection);
   if (!charged) return std::unexpected(charged.error());

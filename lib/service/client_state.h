@@ -34,6 +34,8 @@ inline constexpr uint64_t kDescriptorsOfChannel = 2;
 struct ClientRegion {
   std::shared_ptr<Mapping> mapping;  ///< null for a region of 0 bytes
   uint32_t key = 0;
+  bool null = false;     ///< of ibv_alloc_null_mr(3)
+  uint64_t address = 0;  ///< of its first byte in the client
   AccessFlags access{};
   uint64_t length = 0;
   Charge bytes_charge{};
@@ -88,6 +90,8 @@ struct ClientState {
   ClientState(Program& of, uint32_t number) : program(of), id(number) {}
 
   Result<Charge> charge(Resource resource, uint64_t amount = 1) const { return program.charge(resource, amount); }
+  /// charge() of one, as long as that leaves the user half of its budget. Errors: as charge(); EBUSY.
+  Result<Charge> charge_spare(Resource resource) const;
   /// Charges the open device to the user, as a connection. Errors: as User::charge().
   Result<void> admit();
   /// Frees all objects and closes the device. The first one stays charged, as the program's connection.
@@ -123,7 +127,8 @@ struct ClientState {
   std::shared_ptr<Arena> arena{};
   message::Fd async_pipe{};  ///< written here
 
-  std::optional<PreparedMemory> prepared{};  ///< the program's thread alone uses it
+  KeptFiles files{[this] { return charge_spare(Resource::descriptor); }};  ///< the program's thread alone uses it
+  std::optional<PreparedMemory> prepared{};                                ///< the program's thread alone uses it
   Handles<control::Pd> pds{"protection domain"};
   Handles<ClientRegion> regions{"memory region"};
   Handles<control::Window> windows{"memory window"};

@@ -100,6 +100,16 @@ Result<Reply> prove_raw_packets(ClientState& client, const message::Empty& /*req
 
 Result<Reply> barrier(ClientState& /*client*/, const message::Empty& /*request*/) { return Reply{}; }
 
+std::shared_ptr<Arena> make_arena(const ClientState& client) {
+  const bool guards = FaultWatch::can_guard();
+  return std::make_shared<Arena>(
+      [user = client.user, peer = client.peer](uint64_t bytes) {
+        return user->charge(Resource::queue_bytes, bytes, peer);
+      },
+      [user = client.user, peer = client.peer](uint64_t bytes) { return user->take_memory(bytes, peer); },
+      ArenaRules{.guard = guards && !client.user->privileged(), .seal = !guards, .waits = client.waits});
+}
+
 Result<Reply> open_device(ClientState& client, const message::OpenDevice& request) {
   if (client.session != nullptr) {
     return fail(EINVAL, "this number has an open device; close it, or open the device under another number");
@@ -111,14 +121,10 @@ Result<Reply> open_device(ClientState& client, const message::OpenDevice& reques
                 fmt::format("the daemon has no device '{}'; `uroce devices` lists them", request.name.substr(0, 64)));
   }
   control::Device& device = **found;
-  const bool guards = FaultWatch::can_guard();
-  if (guards && client.user->must_be_steady()) return fail(EACCES, std::string(WaitAccount::kDeviceRefusal));
-  auto arena = std::make_shared<Arena>(
-      [user = client.user, peer = client.peer](uint64_t bytes) {
-        return user->charge(Resource::queue_bytes, bytes, peer);
-      },
-      [user = client.user, peer = client.peer](uint64_t bytes) { return user->take_memory(bytes, peer); },
-      ArenaRules{.guard = guards && !client.user->privileged(), .seal = !guards, .waits = client.waits});
+  if (FaultWatch::can_guard() && client.user->must_be_steady()) {
+    return fail(EACCES, std::string(WaitAccount::kDeviceRefusal));
+  }
+  auto arena = make_arena(client);
   auto session = control::DeviceSession::open(*found, arena, client.user->owner());
   if (!session) return std::unexpected(session.error());
   int ends[2];

@@ -15,6 +15,8 @@ Result<Reply> hello(ClientState& client, const message::Hello& request, Call& ca
 /// The descriptor of a packet socket proves CAP_NET_RAW. Errors: as check_packet_socket().
 Result<Reply> prove_raw_packets(ClientState& client, const message::Empty& request, Call& call);
 Result<Reply> barrier(ClientState& client, const message::Empty& request);
+/// An arena for the queues of the device, without memory yet.
+std::shared_ptr<Arena> make_arena(const ClientState& client);
 Result<Reply> open_device(ClientState& client, const message::OpenDevice& request);
 Result<Reply> close_device(ClientState& client, const message::Empty& request);
 Result<Reply> counters(ClientState& client, const message::Empty& request);

@@ -2,6 +2,7 @@
 // client's number means nothing here.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -31,6 +32,13 @@ class Handles {
     while (next_ == 0 || objects_.contains(next_)) ++next_;
     objects_.emplace(next_, Entry{std::move(object), std::move(charge)});
     return next_++;
+  }
+  /// Under the number that it had with another daemon. False: it is in use, or 0.
+  bool add(uint32_t id, std::shared_ptr<T> object, Charge charge) {
+    const std::scoped_lock lock(mutex_);
+    if (id == 0 || !objects_.emplace(id, Entry{std::move(object), std::move(charge)}).second) return false;
+    next_ = std::max(next_, id + 1);
+    return true;
   }
   /// Puts another object in the place of an existing one.
   void replace(uint32_t id, std::shared_ptr<T> object) {

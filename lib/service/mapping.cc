@@ -95,17 +95,15 @@ Result<MappingBuilder> MappingBuilder::begin(const MappingPlan& plan) {
   return builder;
 }
 
-Result<void> MappingBuilder::check(const message::Segment& segment, std::size_t fds) const {
+Result<void> MappingBuilder::check(const message::Segment& segment) const {
   if (pieces_ == plan_.pieces) {
     return fail(EINVAL, fmt::format("cannot register memory: more segments came than the {} that were announced",
                                     plan_.pieces));
   }
-  if (segment.fd >= fds || segment.length == 0 || segment.length % kPage != 0 || segment.offset % kPage != 0 ||
-      segment.offset > kMaxBytes) {
+  if (segment.length == 0 || segment.length % kPage != 0 || segment.offset % kPage != 0 || segment.offset > kMaxBytes) {
     return fail(EINVAL,
-                fmt::format("cannot register memory: a segment has descriptor {} of {}, offset {} and length {}; "
-                            "offset and length must be whole pages",
-                            segment.fd, fds, segment.offset, segment.length));
+                fmt::format("cannot register memory: a segment has offset {} and length {}; both must be whole pages",
+                            segment.offset, segment.length));
   }
   if (segment.length > total_ - done_) {
     return fail(EINVAL,
@@ -118,13 +116,17 @@ Result<void> MappingBuilder::check(const message::Segment& segment, std::size_t 
 
 Result<void> MappingBuilder::add(std::span<const message::Segment> segments, std::span<const message::Fd> fds) {
   for (const message::Segment& segment : segments) {
-    if (auto checked = check(segment, fds.size()); !checked) return checked;
+    if (segment.fd >= fds.size()) {
+      return fail(EINVAL, fmt::format("cannot register memory: a segment has descriptor {}, but {} came with it",
+                                      segment.fd, fds.size()));
+    }
     if (auto added = add_one(segment, fds[segment.fd].get()); !added) return added;
   }
   return {};
 }
 
 Result<void> MappingBuilder::add_one(const message::Segment& segment, int fd) {
+  if (auto checked = check(segment); !checked) return checked;
   const auto file = check_memory_file(fd, segment.offset, segment.length, plan_.rules.files);
   if (!file) return std::unexpected(file.error());
   if (auto allowed = check_rules(*file, plan_.rules); !allowed) return allowed;
@@ -153,9 +155,25 @@ Result<void> MappingBuilder::add_one(const message::Segment& segment, int fd) {
   mapping_->largest_page_ = std::max(mapping_->largest_page_, file->page);
   largest_file_ = std::max(largest_file_, file->size);
   if (auto mapped = map(segment, fd, *file); !mapped) return mapped;
+  keep(segment, fd);
   done_ += segment.length;
   ++pieces_;
   return {};
+}
+
+void MappingBuilder::keep(const message::Segment& segment, int fd) {
+  if (plan_.rules.files_kept == nullptr || !all_kept_) return;
+  auto& kept = mapping_->segments_;
+  auto file = plan_.rules.files_kept->keep(fd);
+  all_kept_ = file != nullptr;
+  if (!all_kept_) return kept.clear();
+  const bool goes_on =
+      !kept.empty() && kept.back().file == file && kept.back().offset + kept.back().length == segment.offset;
+  if (goes_on) {
+    kept.back().length += segment.length;
+  } else {
+    kept.push_back({std::move(file), segment.offset, segment.length});
+  }
 }
 
 Result<void> MappingBuilder::map(const message::Segment& segment, int fd, const MemoryFile& file) {
@@ -170,6 +188,7 @@ Result<void> MappingBuilder::map(const message::Segment& segment, int fd, const 
   if (plan_.rules.guard && file.punchable && FaultWatch::can_guard()) {
     if (errno = FaultWatch::guard(at, length); errno != 0) return system_error("userfaultfd");
   }
+  if (!plan_.rules.populate) return {};
   // So that engines have few page faults. Memory that a client has filled costs the daemon nothing; holes would.
   const uint64_t holes = make_present(file, fd, segment.offset, segment.length, data, plan_.writable);
   if (holes == 0) return {};
@@ -194,6 +213,7 @@ Result<std::unique_ptr<Mapping>> MappingBuilder::complete() {
   mapping_->watch_->settle(bytes, mapping_->largest_page_);
   mapping_->watch_->note_waits(plan_.rules.waits, largest_file_);
   mapping_->data_ += plan_.address % kPage;
+  mapping_->writable_ = plan_.writable;
   return std::move(mapping_);
 }
 

@@ -6,12 +6,14 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include <uroce/error.h>
 
 #include "message/connection.h"
 #include "message/memory_messages.h"
 #include "service/fault_watch.h"
+#include "service/kept_files.h"
 #include "service/machine_budget.h"
 #include "service/memory_file.h"
 #include "service/memory_room.h"
@@ -24,6 +26,8 @@ struct MappingRules {
   bool guard = false;   ///< an access to a missing page of small pages breaks the mapping, where FaultWatch can guard
   bool steady = false;  ///< small pages that can be removed are refused: EACCES
   std::shared_ptr<EngineWaits> waits{};  ///< where waits for missing pages are noted
+  KeptFiles* files_kept = nullptr;       ///< where the segments' files are kept; not owned; nullptr: nowhere
+  bool populate = true;                  ///< pages that are there are made present, for few faults of engines
 };
 
 /// The client's memory that is to be mapped.
@@ -46,6 +50,9 @@ class Mapping {
   /// Bytes mapped, whole pages.
   uint64_t bytes() const { return bytes_; }
   bool broken() const { return watch_ && watch_->broken(); }
+  /// All of it, of files that are kept; or nothing.
+  std::span<const KeptSegment> segments() const { return segments_; }
+  bool writable() const { return writable_; }
   /// Whether it has small pages that the client can remove.
   bool punchable() const { return punchable_; }
   /// Puts zero pages in the place of all: no access waits for the client any more. Any thread.
@@ -65,6 +72,8 @@ class Mapping {
   Share holes_;
   MemoryRoom::Hold room_of_holes_;
   bool punchable_ = false;
+  bool writable_ = false;
+  std::vector<KeptSegment> segments_;
   std::optional<FaultWatch> watch_;
 };
 
@@ -78,6 +87,8 @@ class MappingBuilder {
   /// Maps `segments` of `fds` behind those before. Errors: EINVAL (more bytes or pieces than planned, or not whole
   /// pages of their file), EBADF, EOPNOTSUPP (see check_memory_file()), EACCES (the rules), ENOMEM.
   Result<void> add(std::span<const message::Segment> segments, std::span<const message::Fd> fds);
+  /// The same of one segment, whose descriptor is `fd`.
+  Result<void> add_one(const message::Segment& segment, int fd);
   /// The client can remove pages later: reads then give zeros, and the mapping is broken(). Errors: EINVAL (segments
   /// are missing).
   Result<std::unique_ptr<Mapping>> complete();
@@ -86,9 +97,9 @@ class MappingBuilder {
 
  private:
   explicit MappingBuilder(const MappingPlan& plan);
-  Result<void> check(const message::Segment& segment, std::size_t fds) const;
-  Result<void> add_one(const message::Segment& segment, int fd);
+  Result<void> check(const message::Segment& segment) const;
   Result<void> map(const message::Segment& segment, int fd, const MemoryFile& file);
+  void keep(const message::Segment& segment, int fd);
 
   MappingPlan plan_;
   uint64_t total_;  // bytes of all segments
@@ -97,6 +108,7 @@ class MappingBuilder {
   // Files of huge pages are mapped in whole huge pages: bytes before the first segment and after the last.
   uint64_t before_ = 0, behind_ = 0;
   uint64_t largest_file_ = 0;
+  bool all_kept_ = true;
 };
 
 }  // namespace uroce::service

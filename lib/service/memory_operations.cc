@@ -17,25 +17,6 @@ Error nothing_prepared(const char* what) {
                               what)};
 }
 
-/// Charges what a region takes, and begins its mapping.
-Result<PreparedMemory> begin_mapping(const ClientState& client, const message::PrepareMemory& wanted) {
-  auto bytes = client.charge(Resource::registered_bytes, wanted.length);
-  if (!bytes) return std::unexpected(bytes.error());
-  auto pieces = client.charge(Resource::mapping, wanted.segments);
-  if (!pieces) return std::unexpected(pieces.error());
-  auto mapping = MappingBuilder::begin(
-      {.address = wanted.address,
-       .length = wanted.length,
-       .writable = wanted.writable,
-       .pieces = wanted.segments,
-       .rules = {.files = {.disks = client.user->may_register_files(), .exporters = client.user->privileged()},
-                 .guard = !client.user->privileged(),
-                 .steady = client.user->must_be_steady(),
-                 .waits = client.waits}});
-  if (!mapping) return std::unexpected(mapping.error());
-  return PreparedMemory{std::move(*bytes), std::move(*pieces), std::move(*mapping)};
-}
-
 using Prepared = std::optional<PreparedMemory>;
 
 /// The mappings that add_segments has made, if the registration wants them. They end with the registration, done or
@@ -59,7 +40,7 @@ Result<PreparedMemory> check_prepared(Prepared prepared, const message::Register
 }
 
 /// Maps the segments of one message.
-Result<PreparedMemory> map_segments(const ClientState& client, const message::RegisterMemory& wanted,
+Result<PreparedMemory> map_segments(ClientState& client, const message::RegisterMemory& wanted,
                                     std::span<const message::Fd> fds) {
   auto begun = begin_mapping(client, {.length = wanted.length,
                                       .address = wanted.address,
@@ -71,11 +52,12 @@ Result<PreparedMemory> map_segments(const ClientState& client, const message::Re
 }
 
 /// A region without its key and its object.
-Result<std::shared_ptr<ClientRegion>> map_region(const ClientState& client, const message::RegisterMemory& wanted,
+Result<std::shared_ptr<ClientRegion>> map_region(ClientState& client, const message::RegisterMemory& wanted,
                                                  std::span<const message::Fd> fds, Prepared prepared) {
   auto region = std::make_shared<ClientRegion>();
   region->access = AccessFlags::from_bits(wanted.access.bits() & kKnownAccess.bits());
   region->length = wanted.length;
+  region->address = wanted.address;
   if (wanted.length == 0 && wanted.segments.empty() && !wanted.prepared) return region;
   auto ready = wanted.prepared ? check_prepared(std::move(prepared), wanted) : map_segments(client, wanted, fds);
   if (!ready) return std::unexpected(ready.error());
@@ -90,6 +72,26 @@ Result<std::shared_ptr<ClientRegion>> map_region(const ClientState& client, cons
 }
 
 }  // namespace
+
+Result<PreparedMemory> begin_mapping(ClientState& client, const message::PrepareMemory& wanted, bool populate) {
+  auto bytes = client.charge(Resource::registered_bytes, wanted.length);
+  if (!bytes) return std::unexpected(bytes.error());
+  auto pieces = client.charge(Resource::mapping, wanted.segments);
+  if (!pieces) return std::unexpected(pieces.error());
+  auto mapping = MappingBuilder::begin(
+      {.address = wanted.address,
+       .length = wanted.length,
+       .writable = wanted.writable,
+       .pieces = wanted.segments,
+       .rules = {.files = {.disks = client.user->may_register_files(), .exporters = client.user->privileged()},
+                 .guard = !client.user->privileged(),
+                 .steady = client.user->must_be_steady(),
+                 .waits = client.waits,
+                 .files_kept = &client.files,
+                 .populate = populate}});
+  if (!mapping) return std::unexpected(mapping.error());
+  return PreparedMemory{std::move(*bytes), std::move(*pieces), std::move(*mapping)};
+}
 
 Result<Reply> register_memory(ClientState& client, const message::RegisterMemory& request, Call& call) {
   Prepared prepared = take_prepared(client, request);
@@ -141,6 +143,7 @@ Result<Reply> create_null_region(ClientState& client, const message::Handle& req
   if (!made) return std::unexpected(made.error());
   auto region = std::make_shared<ClientRegion>();
   region->access = (*made)->spec().access;
+  region->null = true;
   region->key = (*made)->key();
   region->region = std::move(*made);
   const uint32_t key = region->key;

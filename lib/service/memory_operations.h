@@ -18,6 +18,10 @@ Result<Reply> create_null_region(ClientState& client, const message::Handle& req
 Result<Reply> create_window(ClientState& client, const message::CreateWindow& request);
 Result<Reply> count_windows(ClientState& client, const message::Handle& request);
 
+/// Charges what a region takes, and begins its mapping. `populate`: as MappingRules. Errors: as User::charge() and
+/// MappingBuilder::begin().
+Result<PreparedMemory> begin_mapping(ClientState& client, const message::PrepareMemory& wanted, bool populate = true);
+
 /// Removes the region from the client's table and totals; the caller destroys it.
 Result<std::shared_ptr<ClientRegion>> take_region(ClientState& client, uint32_t id);
 /// Removes the keys of regions whose pages the client has removed. Any thread.

@@ -1,10 +1,11 @@
-#include "service/server.h"
+#include "service/server_impl.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include <malloc.h>
@@ -35,83 +36,6 @@ constexpr std::chrono::seconds kMemoryLook{1};
 constexpr std::size_t kRefusedWithReply = 16;
 
 }  // namespace
-
-struct Server::Impl final : ServerView {
-  ServerConfig config;
-  std::vector<std::shared_ptr<control::Device>> all_devices;
-  Log write_log;
-  PortAccess port_access;
-  cm::Manager* connection_manager = nullptr;
-  message::Fd listener;
-  message::Fd wake{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
-  std::atomic<bool> stopping{false};
-  std::thread thread;
-  mutable std::mutex mutex;  // guards max_clients, clients and next_id
-  DaemonRights own_rights;
-  std::unique_ptr<Users> users;  // outlives the clients
-  std::map<uint32_t, std::shared_ptr<Client>> clients;
-  uint32_t next_id = 1;
-  uint64_t breaks = 0;
-  std::mutex log_mutex;  // guards log_limit
-  LogLimit log_limit;
-  // The server's thread only:
-  GuessWatch guess_watch;
-  std::map<const control::Device*, std::size_t> late;  // at the last look
-  Subordinates subordinates;
-  uint64_t memory = memory_room().machine();  // that the daemon may use
-  std::chrono::steady_clock::time_point next_look{};
-
-  const std::vector<std::shared_ptr<control::Device>>& devices() const override { return all_devices; }
-  const PortAccess& ports() const override { return port_access; }
-  const DaemonRights& rights() const override { return own_rights; }
-  cm::Manager* connections() const override { return connection_manager; }
-  void log(Severity severity, std::string_view text) const {
-    if (write_log) write_log(severity, text);
-  }
-  void log_of_client(uint32_t uid, Severity severity, std::string_view text) override {
-    {
-      const std::scoped_lock lock(log_mutex);
-      if (!log_limit.admit(uid, std::chrono::steady_clock::now())) return;
-    }
-    log(severity, text);
-  }
-  void log_always(Severity severity, std::string_view text) override { log(severity, text); }
-  void log_what_was_left_out();
-  uint32_t new_client_id() override {
-    const std::scoped_lock lock(mutex);
-    return next_id++;
-  }
-  bool await_departing() override;
-  void finished() override { ring(); }
-  void ring() const {
-    const uint64_t one = 1;
-    [[maybe_unused]] const auto written = write(wake.get(), &one, sizeof one);
-  }
-
-  Clients all() const {
-    const std::scoped_lock lock(mutex);
-    Clients out;
-    for (const auto& [id, client] : clients) out.push_back(client);
-    return out;
-  }
-  message::ClientRows client_rows(uint32_t after, const Sight& sight) const override {
-    return service::client_rows(all(), after, sight);
-  }
-  message::UserRows user_rows(uint64_t after, const Sight& sight) const override {
-    return service::user_rows(*users, after, sight);
-  }
-  message::ObjectRows object_rows(const message::ListObjects& request, const Sight& sight) const override {
-    return service::object_rows(all(), request, sight);
-  }
-
-  void run();
-  void accept_one();
-  Result<void> too_many() const;
-  void reap();
-  void settle_waits() const;
-  void look_at_memory();
-  void release_late();
-};
 
 void Server::Impl::run() {
   while (!stopping.load(std::memory_order_acquire)) {
@@ -217,6 +141,20 @@ void Server::Impl::accept_one() {
   if (auto started = client->start(); !started) {
     return log_of_client(client->uid(), Severity::error, started.error().text);
   }
+  clients.emplace(id, std::move(client));
+}
+
+std::shared_ptr<Client> Server::Impl::client_of(message::Fd socket, uint32_t id) {
+  Peer peer = Peer::of(socket.get(), own_rights);
+  peer.charged_to = users->payer_of(peer, subordinates);
+  auto user = users->of(peer);
+  return std::make_shared<Client>(*this, message::Connection(std::move(socket)), id, std::move(peer), std::move(user));
+}
+
+void Server::Impl::add_inherited(std::shared_ptr<Client> client, uint32_t id) {
+  const std::scoped_lock lock(mutex);
+  next_id = std::max(next_id, client->last_id() + 1);
+  inherited.push_back(client);
   clients.emplace(id, std::move(client));
 }
 

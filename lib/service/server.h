@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "message/operator_messages.h"
 #include "message/socket_lock.h"
 #include "service/capture.h"
+#include "service/estate.h"
 #include "service/server_view.h"
 #include "service/user.h"
 
@@ -52,6 +54,27 @@ class Server {
   ~Server();
   /// Ends every connection, frees the clients' objects, and removes the socket. Bounded by the engines' timeout.
   void stop();
+  // --- Another daemon takes over ---
+  /// Holds all clients between two requests, and all engines: what the clients have stays as it is. Errors: ETIMEDOUT
+  /// (a client's request or an engine takes longer), with nothing held.
+  Result<void> hold(std::chrono::milliseconds patience);
+  /// The objects of the clients, while they are held. Clients that no other daemon can serve are left out, with a log line.
+  Result<Estate> estate() const;
+  /// Ends hold().
+  void go_on();
+  /// Ends hold() and serving: the other daemon has the clients of the estate, their connections and the socket. The
+  /// others are disconnected. In place of stop().
+  void leave();
+  /// Makes the objects that the clients of another daemon had. The engines of all devices are held until go_on(), which also begins to
+  /// serve the clients. Those of whom the rows make no sense are disconnected, with a log line. Errors: ETIMEDOUT, and
+  /// EPROTO where the whole makes no sense.
+  struct Inherited {
+    std::size_t clients = 0, refused = 0, queue_pairs = 0;
+  };
+  Result<Inherited> inherit(Estate estate);
+  /// In place of go_on() after inherit(): the other daemon keeps its clients.
+  void give_up();
+
   /// From now on; nobody loses what it has.
   void set_budgets(BudgetSettings budgets);
   void set_max_clients(uint32_t max);

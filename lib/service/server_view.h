@@ -10,6 +10,7 @@
 #include "control/device.h"
 #include "message/operator_messages.h"
 #include "service/capture.h"
+#include "service/gate.h"
 #include "service/peer.h"
 #include "service/sight.h"
 
@@ -25,6 +26,7 @@ class ServerView {
   virtual cm::Manager* connections() const = 0;
   virtual const PortAccess& ports() const = 0;
   virtual const DaemonRights& rights() const = 0;
+  virtual Gate& gate() = 0;
   /// A line that a client of user `uid` causes: a user has a bounded number of them.
   virtual void log_of_client(uint32_t uid, Severity severity, std::string_view text) = 0;
   /// A line that no flood of other lines keeps out. A client must not be able to cause many.

@@ -1,0 +1,205 @@
+// The rows of an estate (estate.h): the objects of clients, each with all that another daemon needs to go on with it.
+//
+// Objects are named by the clients' numbers. A row follows those that it names. The rows of a device follow its
+// DeviceRow, and a DeviceRow the ProgramRow of its program. Descriptors are numbers in Estate::fds.
+//
+// A successor may be of another release. So raise kEstateVersion with every change of these structures, and name new
+// members by Writer::since().
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "message/memory_messages.h"
+#include "message/protocol.h"
+#include "message/public_types.h"
+#include "message/qp_messages.h"
+
+namespace uroce::service {
+
+inline constexpr uint32_t kEstateVersion = 1;
+
+enum class Row : uint8_t {
+  program = 1,
+  device = 2,
+  piece = 3,
+  pd = 4,
+  segments = 5,
+  region = 6,
+  window = 7,
+  channel = 8,
+  cq = 9,
+  srq = 10,
+  address_handle = 11,
+  qp = 12,
+};
+
+struct ProgramRow {
+  static constexpr Row kRow = Row::program;
+  uint32_t id = 0;
+  uint32_t protocol = 0;  ///< that its library and the daemon speak
+  bool has_packet_socket = false;
+  uint32_t socket = 0;  ///< descriptor
+  static void fields(auto& self, auto& archive) {
+    archive(self.id, self.protocol, self.has_packet_socket, self.socket);
+  }
+};
+
+struct DeviceRow {
+  static constexpr Row kRow = Row::device;
+  uint32_t number = 0;  ///< of the program's; the rows of a program begin with 0
+  uint32_t id = 0;      ///< by which the operator knows it
+  std::string name{};   ///< empty: the program has none open under this number
+  uint64_t calls = 0;
+  uint64_t errors = 0;
+  uint32_t async_pipe = 0;  ///< descriptor
+  message::Place doorbells{};
+  /// By engine: where its readers of the doorbell rings are, and the place of the large ring, if any.
+  std::vector<std::pair<std::vector<uint32_t>, message::Place>> rings{};
+  uint32_t pieces = 0;  ///< PieceRows that follow
+  static void fields(auto& self, auto& archive) {
+    archive(self.number, self.id, self.name, self.calls, self.errors, self.async_pipe, self.doorbells, self.rings,
+            self.pieces);
+  }
+};
+
+/// A piece of the device's queue memory.
+struct PieceRow {
+  static constexpr Row kRow = Row::piece;
+  uint32_t fd = 0;
+  uint64_t bytes = 0;
+  static void fields(auto& self, auto& archive) { archive(self.fd, self.bytes); }
+};
+
+struct PdRow {
+  static constexpr Row kRow = Row::pd;
+  uint32_t id = 0;
+  uint32_t number = 0;
+  static void fields(auto& self, auto& archive) { archive(self.id, self.number); }
+};
+
+/// Segments of the region that follows. `fd`: of the estate.
+struct SegmentsRow {
+  static constexpr Row kRow = Row::segments;
+  std::vector<message::Segment> segments{};
+  static void fields(auto& self, auto& archive) { archive(self.segments); }
+};
+
+struct RegionRow {
+  static constexpr Row kRow = Row::region;
+  uint32_t id = 0;
+  uint32_t pd = 0;
+  uint32_t key = 0;
+  bool usable = true;
+  bool null = false;
+  uint64_t base = 0;
+  uint64_t length = 0;
+  uint64_t address = 0;
+  AccessFlags access{};
+  bool writable = false;  ///< its mapping
+  static void fields(auto& self, auto& archive) {
+    archive(self.id, self.pd, self.key, self.usable, self.null, self.base, self.length, self.address, self.access,
+            self.writable);
+  }
+};
+
+struct WindowRow {
+  static constexpr Row kRow = Row::window;
+  uint32_t id = 0;
+  uint32_t pd = 0;
+  WindowType type{};
+  uint32_t key = 0;        ///< the first
+  uint32_t bound_key = 0;  ///< 0: it is not bound
+  uint32_t region = 0;     ///< key
+  uint32_t qpn = 0;
+  uint64_t address = 0;
+  uint64_t length = 0;
+  AccessFlags access{};
+  static void fields(auto& self, auto& archive) {
+    archive(self.id, self.pd, self.type, self.key, self.bound_key, self.region, self.qpn, self.address, self.length,
+            self.access);
+  }
+};
+
+struct ChannelRow {
+  static constexpr Row kRow = Row::channel;
+  uint32_t id = 0;
+  uint32_t read_end = 0;  ///< descriptors
+  uint32_t write_end = 0;
+  static void fields(auto& self, auto& archive) { archive(self.id, self.read_end, self.write_end); }
+};
+
+struct CqRow {
+  static constexpr Row kRow = Row::cq;
+  uint32_t id = 0;
+  uint32_t number = 0;
+  uint32_t channel = 0;  ///< 0 for none
+  uint32_t entries = 0;
+  bool ignores_overrun = false;
+  message::Place header{};
+  message::Place ring_place{};
+  uint16_t moderation_count = 0;
+  uint16_t moderation_us = 0;
+  std::vector<std::pair<uint32_t, bool>> rings{};  ///< by engine: the next slot, and whether the queue is in error
+  static void fields(auto& self, auto& archive) {
+    archive(self.id, self.number, self.channel, self.entries, self.ignores_overrun, self.header, self.ring_place,
+            self.moderation_count, self.moderation_us, self.rings);
+  }
+};
+
+struct SrqRow {
+  static constexpr Row kRow = Row::srq;
+  uint32_t id = 0;
+  uint32_t number = 0;
+  uint32_t pd = 0;
+  uint32_t max_wr = 0;
+  uint32_t max_sge = 0;
+  message::Place place{};
+  uint32_t engine = 0;
+  uint32_t next = 0;
+  static void fields(auto& self, auto& archive) {
+    archive(self.id, self.number, self.pd, self.max_wr, self.max_sge, self.place, self.engine, self.next);
+  }
+};
+
+struct AddressHandleRow {
+  static constexpr Row kRow = Row::address_handle;
+  uint32_t id = 0;
+  uint32_t number = 0;
+  uint32_t pd = 0;
+  std::array<uint8_t, 66> headers{};  ///< wire::RouteTemplate
+  uint8_t length = 0;
+  uint8_t l3_offset = 0;
+  uint8_t ip_version = 0;
+  uint32_t ipv4_partial_sum = 0;
+  std::array<uint8_t, 6> mac{};
+  std::array<uint8_t, 16> dgid{};
+  uint32_t flow_label = 0;
+  bool loopback = false;
+  bool multicast = false;
+  static void fields(auto& self, auto& archive) {
+    archive(self.id, self.number, self.pd, self.headers, self.length, self.l3_offset, self.ip_version,
+            self.ipv4_partial_sum, self.mac, self.dgid, self.flow_label, self.loopback, self.multicast);
+  }
+};
+
+struct QpRow {
+  static constexpr Row kRow = Row::qp;
+  uint32_t id = 0;
+  message::CreateQp created{};  ///< with the capacities in force, and no steps
+  uint32_t qpn = 0;
+  bool on_large_doorbells = false;
+  message::Place place{};
+  std::vector<std::array<uint8_t, 16>> groups{};
+  std::vector<std::byte> snapshot{};  ///< transport::write_snapshot()
+  static void fields(auto& self, auto& archive) {
+    archive(self.id, self.created, self.qpn, self.on_large_doorbells, self.place, self.groups);
+    archive.bytes(self.snapshot);
+  }
+};
+
+}  // namespace uroce::service
