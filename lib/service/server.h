@@ -58,16 +58,17 @@ class Server {
   /// Holds all clients between two requests, and all engines: what the clients have stays as it is. Errors: ETIMEDOUT
   /// (a client's request or an engine takes longer), with nothing held.
   Result<void> hold(std::chrono::milliseconds patience);
-  /// The objects of the clients, while they are held. Clients that no other daemon can serve are left out, with a log line.
+  /// The objects of the clients, while they are held. Clients that no other daemon can serve are left out, with a log
+  /// line.
   Result<Estate> estate() const;
   /// Ends hold().
   void go_on();
   /// Ends hold() and serving: the other daemon has the clients of the estate, their connections and the socket. The
   /// others are disconnected. In place of stop().
   void leave();
-  /// Makes the objects that the clients of another daemon had. The engines of all devices are held until go_on(), which also begins to
-  /// serve the clients. Those of whom the rows make no sense are disconnected, with a log line. Errors: ETIMEDOUT, and
-  /// EPROTO where the whole makes no sense.
+  /// Makes the objects that the clients of another daemon had. The engines of all devices are held until go_on(), which
+  /// also begins to serve the clients. Those of whom the rows make no sense are disconnected, with a log line. Errors:
+  /// ETIMEDOUT, and EPROTO where the whole makes no sense.
   struct Inherited {
     std::size_t clients = 0, refused = 0, queue_pairs = 0;
   };
