@@ -10,6 +10,7 @@
 
 #include <uroce/types.h>
 
+#include "base/counter.h"
 #include "cm/gsi.h"
 #include "cm/ib/ib_cm.h"
 #include "control/device.h"
@@ -30,6 +31,8 @@ struct CmAgent {
   IbCm cm;
   std::unordered_map<uint32_t, Id*> connections;  // by IbCm's id
   std::map<uint64_t, uint32_t> services;          // services with listeners, and how many they have
+  Counter slowed;                                 // REQs that slows() dropped
+  Gid last_slowed{};                              // the sender of the last of these
 };
 
 }  // namespace uroce::cm

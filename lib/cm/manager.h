@@ -47,6 +47,12 @@ struct IdRow {
   std::string local, remote;  ///< address and port; empty: none
 };
 
+/// Connection requests that wait for their repetition.
+struct Slowed {
+  uint64_t requests = 0;
+  Gid last{};  ///< the sender of the last one
+};
+
 /// One program's ids and event channels.
 class ManagerUser : public message::CmCalls {
  public:
@@ -105,6 +111,9 @@ class Manager {
   std::vector<PeerGuesses> guesses(const std::string& device) const;
   /// How many such messages there were. Any thread; cheap.
   uint64_t guess_count(const std::string& device) const;
+  /// The requests of peers that have guessed keys (slowdown.h) which were dropped. Any thread; cheap when there are
+  /// none.
+  Slowed slowed(const std::string& device) const;
   /// Up to `most` ids of a program after `after`. Any thread.
   std::vector<IdRow> rows(uint32_t client, uint32_t after, std::size_t most) const;
 

@@ -13,6 +13,7 @@ void Manager::Impl::carry_out(CmAgent& agent, CmActions&& actions) {
     } else if (auto* const event = std::get_if<CmMessage>(&action)) {
       on_event(agent, std::move(*event));
     } else if (auto* const arrival = std::get_if<CmArrival>(&action)) {
+      if (slows(agent, arrival->request)) continue;
       auto backlog = backlog_for(agent, arrival->request);
       carry_out(agent, agent.cm.admit(std::move(*arrival), std::move(backlog)));
     }

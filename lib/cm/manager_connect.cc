@@ -260,6 +260,23 @@ std::shared_ptr<Backlog> Manager::Impl::backlog_for(const CmAgent& agent, const 
   return known || known.error().code != EHOSTUNREACH ? listener->backlog : listener->holds;
 }
 
+void Manager::Impl::note_wrong_keys(CmAgent& agent) {
+  for (const control::WrongKeys& ends : agent.device->events().take_wrong_keys()) {
+    slowdown.on_wrong_keys(ends.peer, ends.user, ends.connections, now);
+  }
+}
+
+bool Manager::Impl::slows(CmAgent& agent, const CmRequest& request) {
+  if (slowdown.empty() || request.type == QpType::ud) return false;
+  const auto header = RdmaHeader::parse(request.private_data);
+  if (!header) return false;
+  const Id* const listener = listener_for(agent, request, destination_of(request, *header));
+  if (listener == nullptr || slowdown.admits(request.path.dgid, listener->owner->user, now)) return false;
+  agent.slowed.add();
+  agent.last_slowed = request.path.dgid;
+  return true;
+}
+
 void Manager::Impl::on_reply(Id& id, CmReply&& reply) {
   id.state = IdState::replied;
   id.responder_resources = reply.initiator_depth;

@@ -54,7 +54,15 @@ std::vector<std::pair<std::string, uint64_t>> Manager::counters(const std::strin
   if (agent == nullptr) return all;
   for (const auto& [name, counter] : kMessages) all.emplace_back(name, (agent->cm.counters().*counter).get());
   for (const auto& [name, counter] : kDatagrams) all.emplace_back(name, (agent->gsi->counters().*counter).get());
+  all.emplace_back("cm_slowed", agent->slowed.get());
   return all;
+}
+
+Slowed Manager::slowed(const std::string& device) const {
+  const CmAgent* const agent = impl_->agent_called(device);
+  if (agent == nullptr || agent->slowed.get() == 0) return {};
+  const std::scoped_lock lock(impl_->mutex);
+  return {.requests = agent->slowed.get(), .last = agent->last_slowed};
 }
 
 std::vector<PeerGuesses> Manager::guesses(const std::string& device) const {

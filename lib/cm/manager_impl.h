@@ -22,6 +22,7 @@
 #include "cm/id.h"
 #include "cm/manager.h"
 #include "cm/resolving.h"
+#include "cm/slowdown.h"
 #include "control/event_pipe.h"
 
 namespace uroce::cm {
@@ -91,6 +92,10 @@ struct Manager::Impl {
   Result<void> carry_out(CmAgent& agent, Result<CmActions>&& actions);
   /// The backlog that an arrival waits in; nullptr: nobody here listens for it.
   std::shared_ptr<Backlog> backlog_for(const CmAgent& agent, const CmRequest& request) const;
+  /// Learns whose connections have ended by wrong keys.
+  void note_wrong_keys(CmAgent& agent);
+  /// Whether the request's peer has guessed keys and must repeat it. Counts that, and remembers it for slowed().
+  bool slows(CmAgent& agent, const CmRequest& request);
   void on_event(CmAgent& agent, CmMessage&& message);
   void on_request(CmAgent& agent, uint32_t connection, CmRequest&& request);
   /// Keeps a request's event until its peer's Ethernet address is known, so that the program's
@@ -136,6 +141,7 @@ struct Manager::Impl {
   std::vector<std::unique_ptr<CmAgent>> agents;
   std::unordered_map<uint32_t, std::unique_ptr<Id>> ids;
   std::map<std::pair<PortSpace, uint16_t>, std::vector<Id*>> ports;
+  Slowdown slowdown;
   Resolving<Owner, Id> resolving;
   std::vector<uint32_t> answered;                    // ids with an `answer`
   std::deque<std::pair<uint32_t, bool>> looked_for;  // of these: whether the peer's Ethernet address is known

@@ -82,6 +82,7 @@ bool Manager::Impl::work() {
       carry_out(*agent, agent->cm.on_mad(source, destination, mad, now));
       ++taken;
     };
+    note_wrong_keys(*agent);
     more |= agent->gsi->take(handle, gathered || !threaded ? Gsi::Then::comes_back : Gsi::Then::waits);
     while (auto due = agent->cm.poll(now)) carry_out(*agent, std::move(*due));
     if (now >= agent->gsi->next_retry()) agent->gsi->retry(now);

@@ -24,10 +24,11 @@ class AsyncEventQueue {
   static constexpr uint32_t kOfDevice = 256;
   static constexpr uint32_t kOfObject = 4;
 
-  /// At most `capacity` events wait; later ones are lost and counted.
-  explicit AsyncEventQueue(EventFd fd, uint32_t capacity = kOfDevice);
+  /// At most `capacity` events wait; later ones are lost and counted. `user`: whose session it is (transport::Owner).
+  explicit AsyncEventQueue(EventFd fd, uint32_t capacity = kOfDevice, uint32_t user = UINT32_MAX);
 
   int fd() const { return fd_.fd(); }
+  uint32_t user() const { return user_; }
   void push(AsyncEvent event);
   /// The oldest event; never blocks.
   std::optional<AsyncEvent> pop();
@@ -42,6 +43,7 @@ class AsyncEventQueue {
   void grow(uint32_t capacity);
 
   EventFd fd_;
+  const uint32_t user_;
   mutable std::mutex mutex_;
   uint32_t capacity_;     // add_object() alone changes it
   uint32_t objects_ = 0;  // guarded by the control lock

@@ -67,4 +67,27 @@ void EventRouter::on_async_event(AsyncEventType type, uint32_t object) {
   }
 }
 
+void EventRouter::on_wrong_key(const Gid& peer, uint32_t qpn) {
+  const std::scoped_lock lock(mutex_);
+  const auto route = routes_.find(key(EventObject::qp, qpn));
+  if (route == routes_.end()) return;
+  const uint32_t user = route->second->user();
+  const std::size_t used = wrong_keys_used_.load(std::memory_order_relaxed);
+  std::size_t at = 0;
+  while (at < used && (wrong_keys_[at].peer != peer || wrong_keys_[at].user != user)) ++at;
+  if (at == kWrongKeys) return;
+  if (at == used) {
+    wrong_keys_[at] = {.peer = peer, .user = user};
+    wrong_keys_used_.store(used + 1, std::memory_order_relaxed);
+  }
+  ++wrong_keys_[at].connections;
+}
+
+std::vector<WrongKeys> EventRouter::take_wrong_keys() {
+  if (wrong_keys_used_.load(std::memory_order_relaxed) == 0) return {};
+  const std::scoped_lock lock(mutex_);
+  const auto first = wrong_keys_.begin();
+  return {first, first + static_cast<std::ptrdiff_t>(wrong_keys_used_.exchange(0, std::memory_order_relaxed))};
+}
+
 }  // namespace uroce::control

@@ -1,6 +1,9 @@
 // Passes an engine's events, which carry numbers, to the session or channel of the object.
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <unordered_map>
@@ -13,6 +16,13 @@
 namespace uroce::control {
 
 class CompletionListener;
+
+/// Connections of a peer with a user that have ended because the peer named wrong keys.
+struct WrongKeys {
+  Gid peer{};
+  uint32_t user = 0;  ///< transport::Owner::user
+  uint32_t connections = 0;
+};
 
 class EventRouter final : public transport::EngineEvents {
  public:
@@ -32,10 +42,17 @@ class EventRouter final : public transport::EngineEvents {
   /// To every session. Any thread.
   void broadcast(AsyncEvent event);
 
+  /// Takes the reports of the engines. Cheap when there are none. Any thread.
+  std::vector<WrongKeys> take_wrong_keys();
+
   void on_completion_event(uint32_t cq_id) override;
   void on_async_event(AsyncEventType type, uint32_t object) override;
+  void on_wrong_key(const Gid& peer, uint32_t qpn) override;
 
  private:
+  /// Of peers and users that wait to be taken; more are forgotten.
+  static constexpr std::size_t kWrongKeys = 64;
+
   using Routes = std::unordered_multimap<uint64_t, AsyncEventQueue*>;
   void end_route(Routes::iterator route);
   static uint64_t key(EventObject kind, uint32_t object) { return uint64_t{static_cast<uint8_t>(kind)} << 32 | object; }
@@ -44,6 +61,8 @@ class EventRouter final : public transport::EngineEvents {
   std::mutex mutex_;  // guards the members below; engines take it for asynchronous events only
   Routes routes_;
   std::vector<AsyncEventQueue*> listeners_;
+  std::array<WrongKeys, kWrongKeys> wrong_keys_{};
+  std::atomic<std::size_t> wrong_keys_used_{0};  // changes under the mutex
 };
 
 }  // namespace uroce::control

@@ -173,6 +173,8 @@ constexpr CounterMeaning kDeviceCounters[] = {
     {"cm_backlog_full", "requests dropped because a listener's backlog was full; the peer repeats them"},
     {"cm_withdrawn", "requests that left a full backlog for another peer's; their peer repeats them"},
     {"cm_stale", "requests and replies of a queue pair that is still connected here"},
+    {"cm_slowed",
+     "requests dropped because earlier connections of their peer ended by wrong keys; the peer repeats them"},
     {"cm_table_full", "requests dropped because there are too many connections; the peer repeats them"},
     {"qp1_sent", "datagrams sent by queue pair 1"},
     {"qp1_received", "datagrams received by queue pair 1"},

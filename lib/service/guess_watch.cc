@@ -1,6 +1,7 @@
 #include "service/guess_watch.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -40,6 +41,9 @@ std::optional<std::string> GuessWatch::look(const std::vector<std::shared_ptr<co
   looked_ = now;
   for (const auto& device : devices) {
     const std::string& name = device->config().name;
+    if (connections != nullptr) {
+      if (auto due = line(name, connections->slowed(name), now)) return due;
+    }
     const uint64_t count = device->guess_count() + (connections != nullptr ? connections->guess_count(name) : 0);
     Of& of = devices_[name];
     if (count < kThresholds.front() || (count == of.seen && !of.untold)) continue;
@@ -70,6 +74,18 @@ std::optional<std::string> GuessWatch::line(std::string_view device, const std::
   spoke_ = now;
   of.told[most->peer] = thresholds_passed(*most);
   return text_of(device, *most);
+}
+
+std::optional<std::string> GuessWatch::line(std::string_view device, const cm::Slowed& slowed, Time now) {
+  Of& of = devices_.try_emplace(std::string(device)).first->second;
+  if (slowed.requests == of.slowed || (spoke_ && now - *spoke_ < kLineInterval)) return std::nullopt;
+  spoke_ = now;
+  const uint64_t fresh = slowed.requests - std::exchange(of.slowed, slowed.requests);
+  return fmt::format(
+      "{}: {} connection requests were dropped, the last from {}, whose connections end by keys that open nothing; it "
+      "gets one in a second, and its further requests are repeated until 40 s after its last wrong key: stop that host "
+      "if it guesses, or mend its program",
+      device, fresh, net::to_text(slowed.last));
 }
 
 }  // namespace uroce::service

@@ -40,10 +40,13 @@ class GuessWatch {
   /// The part of look() for one device and what it has counted: tells of the peer with the most guesses among those
   /// that have passed a threshold and of which no line told that.
   std::optional<std::string> line(std::string_view device, const std::vector<PeerGuesses>& peers, Time now);
+  /// The same for requests that were slowed since the last line about them.
+  std::optional<std::string> line(std::string_view device, const cm::Slowed& slowed, Time now);
 
  private:
   struct Of {
     uint64_t seen = 0;                  // guesses at the last look
+    uint64_t slowed = 0;                // cm::Slowed::requests at the last line
     bool untold = false;                // a line waits for its interval
     std::map<Gid, std::size_t> told{};  // thresholds, by peer; of peers that the device still counts
   };

@@ -11,6 +11,7 @@ import zlib
 
 import harness
 import test_network
+import verbs
 from harness import BUILD
 from test_network import FAR, checksum
 
@@ -114,6 +115,31 @@ class Guesses(test_network.Link):
         program = self.start([*become, UROCE, "show", "peer"], env=self.env)
         self.assertNotEqual(program.wait(20), 0)
         self.assertIn("not for user", program.output)
+
+
+class Keys(verbs.Case):
+    def test_a_guesser_of_keys_connects_more_slowly(self):
+        """On RC each wrong key ends the connection, and the guesser connects again. Without a bound it tries thousands of keys in
+        a second."""
+        program = BUILD / "tests" / "system" / "clients" / "client_key_guesser"
+        if not program.exists():
+            self.skipTest("client_key_guesser is not built; it needs the development files of librdmacm")
+        port = harness.free_port()
+        server = self.start([verbs.RUN, program, "server", "10.117.0.1", port], env=self.env)
+        server.wait_for("ready", 20)
+        guesser = self.start([verbs.RUN, program, "client", "10.117.0.1", port], env=self.env)
+        limit = time.monotonic() + 60 * harness.SLOW
+        while not self.counter("cm_slowed") and time.monotonic() < limit:
+            self.assertIsNone(guesser.process.poll(), str(guesser))
+            time.sleep(0.1)
+        self.assertGreater(self.counter("cm_slowed"), 0, f"{guesser}\n{server}")
+        free = guesser.output.count("guessed")
+        self.assertGreaterEqual(free, 20)
+        # It still connects: its request is repeated.
+        guesser.wait_for(f"{free + 1} guessed", 60)
+        self.daemon.wait_for("whose connections end by keys that open nothing", 20)
+        for program in (guesser, server):
+            program.kill()
 
 
 if __name__ == "__main__":

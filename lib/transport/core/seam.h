@@ -75,6 +75,8 @@ class EngineEvents {
   virtual void on_completion_event(uint32_t cq_id) = 0;
   /// `object` is a QPN, a completion queue id or a shared receive queue id, by type.
   virtual void on_async_event(AsyncEventType type, uint32_t object) = 0;
+  /// `peer` has named a key that opens nothing, which ends its connection with the queue pair.
+  virtual void on_wrong_key(const Gid& /*peer*/, uint32_t /*qpn*/) {}
 };
 
 }  // namespace uroce::transport

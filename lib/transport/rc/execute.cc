@@ -34,9 +34,15 @@ constexpr Checked kNext{};
           qp.rx.responses.queue_reply(psn, wire::Aeth::nak(code)) | Outcome::fail(Failure::responder, event)};
 }
 
+// Before a wrong key ends the connection. The packet was the next one, so a stranger needs 2^24 frames to forge it.
+[[gnu::cold, gnu::noinline]] void report_wrong_key(Context& ctx, const Qp& qp, const wire::Packet& packet) {
+  count_guess(ctx, packet, Guess::rkey);
+  ctx.events.on_wrong_key(packet.source(), qp.qpn);
+}
+
 // As reject(), for memory that the packet's key does not open.
 [[gnu::cold, gnu::noinline]] Checked reject_key(Context& ctx, Qp& qp, const wire::Packet& packet) {
-  count_guess(ctx, packet, Guess::rkey);
+  report_wrong_key(ctx, qp, packet);
   return reject(qp, packet.bth.psn, NakCode::remote_access);
 }
 
@@ -80,7 +86,7 @@ Checked need_recv(Context& ctx, Qp& qp, Psn psn) {
 [[gnu::cold, gnu::noinline]] Checked reject_write(Context& ctx, Qp& qp, const wire::Packet& packet, NakCode code) {
   const Psn psn = packet.bth.psn;
   const bool access = code == NakCode::remote_access;
-  if (access) count_guess(ctx, packet, Guess::rkey);
+  if (access) report_wrong_key(ctx, qp, packet);
   const bool takes = packet.op().flags.has(Op::takes_recv) && take_recv(ctx, qp) != TakeRecv::empty;
   if (!takes) return reject(qp, psn, code);
   return reject_recv(ctx, qp, psn, access ? WcStatus::local_access_error : WcStatus::remote_invalid_request, code);
@@ -101,7 +107,7 @@ Outcome finish_message(Context& ctx, Qp& qp, const wire::Packet& packet, WcOpcod
 // invalidated after the data are placed (9.4.1.1.3), so it is acknowledged. Linux rxe (RESPST_ERR_INVALIDATE_RKEY) does
 // the same.
 Checked fail_invalidation(Context& ctx, Qp& qp, const wire::Packet& packet) {
-  count_guess(ctx, packet, Guess::rkey);
+  report_wrong_key(ctx, qp, packet);
   qp.rx.count_message();
   qp.rx.expect_next(1);
   Outcome out = complete_recv_with_error(ctx, qp, WcStatus::remote_invalid_request);

@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "cm/slowdown.h"
 #include "control/cq.h"
 #include "control/device_session.h"
 #include "control/qp.h"
@@ -610,6 +611,38 @@ TEST_F(ManagerTest, EventsBeyondThePipesSizeWakeTheProgram) {
     ASSERT_EQ(program.next().type, CmEventType::multicast_join) << i;
   }
   EXPECT_THROW(program.next(1ms), std::runtime_error);
+}
+
+// On RC a wrong key ends the connection. The guesser simply connected again, 12,000 times in a second.
+TEST_F(ManagerTest, APeerWhoseConnectionsEndByWrongKeysConnectsMoreSlowly) {
+  constexpr uint32_t kAlice = 1000, kBob = 2000;
+  const CmAddress service{World::gid(1), 4711}, other{World::gid(1), 4712};
+  Program server(*manager_, 1, kAlice), other_server(*manager_, 2, kBob), client(*manager_);
+  server.listening(service, 1000);
+  other_server.listening(other, 1000);
+  auto session = must(control::DeviceSession::open(world_.device(1), nullptr, {.user = kAlice}));
+  auto cq = must(session->create_cq(16, nullptr));
+  auto qp = must(session->create_qp(must(session->create_pd()), cq, cq, {}, nullptr));
+  uint32_t connections = 0;
+  while (counter(1, "cm_slowed") == 0 && connections < 1000) {
+    const uint64_t seen = counter(1, "cm_req_received");
+    must(client.user->connect(client.resolved(service), {.qpn = 100 + connections}));
+    ASSERT_TRUE(world_.run_until([&] { return counter(1, "cm_req_received") > seen; }));
+    if (counter(1, "cm_slowed") != 0) break;
+    EXPECT_EQ(server.until(CmEventType::connect_request).param.qpn, 100 + connections);
+    ++connections;
+    world_.device(1)->events().on_wrong_key(World::gid(0), qp->qpn());
+  }
+  EXPECT_GE(connections, Slowdown::kWrong + Slowdown::kAtOnce);
+  EXPECT_LT(connections, 1000u);
+  const Slowed slowed = manager_->slowed(world_.device(1)->config().name);
+  EXPECT_EQ(slowed.requests, counter(1, "cm_slowed"));
+  EXPECT_EQ(slowed.last, World::gid(0));
+  // Another user's service is as near as before.
+  must(client.user->connect(client.resolved(other), {.qpn = 5000}));
+  EXPECT_EQ(other_server.until(CmEventType::connect_request).param.qpn, 5000u);
+  // The request that was dropped gets through when it is repeated.
+  EXPECT_EQ(server.until(CmEventType::connect_request).param.qpn, 100 + connections);
 }
 
 }  // namespace

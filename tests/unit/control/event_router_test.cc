@@ -80,5 +80,32 @@ TEST(EventRouter, IgnoresCompletionEventsOfUnknownQueues) {
   for (const uint32_t id : {0u, 1u, 5u, 0xffffffffu}) router.on_completion_event(id);
 }
 
+TEST(EventRouter, KeepsWrongKeysByPeerAndUserUntilTheyAreTaken) {
+  const IdTable<CompletionListener> cqs{4};
+  EventRouter router(cqs);
+  const Gid peer = Gid::from_ipv4(0x0a000002), other = Gid::from_ipv4(0x0a000003);
+  AsyncEventQueue alice(std::move(*EventFd::create()), 16, 1000), bob(std::move(*EventFd::create()), 16, 2000);
+  router.add(EventObject::qp, 7, alice);
+  router.add(EventObject::qp, 8, bob);
+  EXPECT_TRUE(router.take_wrong_keys().empty());
+  for (const uint32_t qpn : {7, 7, 8, 9}) router.on_wrong_key(peer, qpn);  // 9 is unknown
+  router.on_wrong_key(other, 7);
+  const auto taken = router.take_wrong_keys();
+  ASSERT_EQ(taken.size(), 3u);
+  const auto expect = [](const WrongKeys& row, const Gid& of, uint32_t user, uint32_t connections) {
+    EXPECT_EQ(row.peer, of);
+    EXPECT_EQ(row.user, user);
+    EXPECT_EQ(row.connections, connections);
+  };
+  expect(taken[0], peer, 1000, 2);
+  expect(taken[1], peer, 2000, 1);
+  expect(taken[2], other, 1000, 1);
+  EXPECT_TRUE(router.take_wrong_keys().empty());
+  for (uint32_t i = 0; i < 1000; ++i) router.on_wrong_key(Gid::from_ipv4(i), 7);
+  EXPECT_EQ(router.take_wrong_keys().size(), 64u) << "bounded";
+  router.remove(EventObject::qp, 7);
+  router.remove(EventObject::qp, 8);
+}
+
 }  // namespace
 }  // namespace uroce::control

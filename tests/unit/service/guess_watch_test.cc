@@ -59,5 +59,20 @@ TEST_F(Watching, ForgetsThoseTheDeviceForgot) {
   EXPECT_NE(line({peer(1, 1'000)}), "");
 }
 
+TEST_F(Watching, TellsOfSlowedRequestsOnceIn10Seconds) {
+  const auto slowed = [this](uint64_t requests) {
+    return watch_.line("uroce0", cm::Slowed{.requests = requests, .last = peer(3, 0).peer}, now_).value_or("");
+  };
+  EXPECT_EQ(slowed(0), "");
+  const std::string told = slowed(1);
+  for (const char* word : {"uroce0: 1 connection requests", "10.0.0.3", "wrong key"}) {
+    EXPECT_NE(told.find(word), std::string::npos) << told;
+  }
+  for (int i = 0; i < 10; ++i, now_ += 1s) EXPECT_EQ(slowed(100 + static_cast<uint64_t>(i)), "");
+  EXPECT_NE(slowed(110).find("109 connection requests"), std::string::npos);
+  now_ += 10s;
+  EXPECT_EQ(slowed(110), "") << "nothing new";
+}
+
 }  // namespace
 }  // namespace uroce::service

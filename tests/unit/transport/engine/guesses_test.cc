@@ -95,8 +95,16 @@ TEST_F(Guesses, OfKeys) {
   EXPECT_EQ(counted(2, Guess::rkey), 3u);
   write.bth.opcode = wire::Opcode::rc_write_only;
   write.bth.dest_qpn = kQpn;
+  // Nobody is accused by what anybody can forge: UC checks no PSN.
+  write.bth.psn = Psn(kExpectedPsn + 1);
+  inject(2, write, kPayload);
+  EXPECT_EQ(counted(2, Guess::rkey), 3u);
+  EXPECT_TRUE(endpoint_.events().wrong_keys.empty());
+  write.bth.psn = Psn(kExpectedPsn);
   inject(2, write, kPayload);
   EXPECT_EQ(counted(2, Guess::rkey), 4u);
+  ASSERT_EQ(endpoint_.events().wrong_keys.size(), 1u);
+  EXPECT_EQ(endpoint_.events().wrong_keys[0], std::pair(host(2).gid, kQpn));
   inject(2, write, kPayload);
   EXPECT_EQ(counted(2, Guess::rkey), 4u) << "the connection has ended";
 }
