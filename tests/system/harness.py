@@ -1,6 +1,7 @@
 """Parts that the system tests share: programs under a time limit, EAL arguments that never collide, namespaces, TAP output."""
 
 import contextlib
+import ctypes
 import itertools
 import json
 import os
@@ -84,6 +85,27 @@ def wake_ups(pid):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended
             count += int(re.search(r"(?m)^voluntary_ctxt_switches:\s+(\d+)", (task / "status").read_text())[1])
     return count
+
+
+@contextlib.contextmanager
+def standing(*threads):
+    """These threads of other programs stand still until the end of the block, and no other threads do. Needs root."""
+    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+    ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    seize, interrupt, detach, every_thread = 0x4206, 0x4207, 17, 0x40000000
+    stopped = []
+    try:
+        for thread in threads:
+            for request in (seize, interrupt):
+                if ptrace(request, thread, None, None) != 0:
+                    raise OSError(ctypes.get_errno(), f"cannot stop thread {thread}")
+            os.waitpid(thread, every_thread)
+            stopped.append(thread)
+        yield
+    finally:
+        for thread in stopped:
+            if ptrace(detach, thread, None, None) != 0:
+                raise OSError(ctypes.get_errno(), f"cannot let thread {thread} go on")
 
 
 def loads(said):

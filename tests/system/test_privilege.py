@@ -359,17 +359,10 @@ class Watchdog(Daemon):
     @unittest.skipUnless(ROOT, "only root may stop a thread of the daemon")
     def test_a_stuck_engine_starves_it(self):
         program = self.launch("--demo", eal_args=engines(2), env=self.supervised)
-        stuck = workers(program)[1]
-        ptrace = ctypes.CDLL(None, use_errno=True).ptrace
-        ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-        seize, interrupt, detach, every_thread = 0x4206, 0x4207, 17, 0x40000000
-        self.assertEqual(ptrace(seize, stuck, None, None), 0, os.strerror(ctypes.get_errno()))
-        self.assertEqual(ptrace(interrupt, stuck, None, None), 0)
-        os.waitpid(stuck, every_thread)
-        program.wait_for("engine 1 has made no round", 20)
-        self.said(0.2)
-        self.assertEqual(self.said(3 * self.WATCHDOG_US / 1e6), [])
-        self.assertEqual(ptrace(detach, stuck, None, None), 0)
+        with harness.standing(workers(program)[1]):
+            program.wait_for("engine 1 has made no round", 20)
+            self.said(0.2)
+            self.assertEqual(self.said(3 * self.WATCHDOG_US / 1e6), [])
         program.wait_for("engine 1 turns again", 20)
         self.assertEqual(self.notify.recv(4096), b"WATCHDOG=1")
         self.end(program)
