@@ -415,6 +415,17 @@ class Unit(harness.Case):
                 self.assertEqual(done.returncode, 0, done.stdout[-2000:] + done.stderr)
                 self.assertIn("Overall exposure level", done.stdout)
 
+    def test_the_disks_alone(self):
+        """The target's unit with the lines of config/appliance.md for its disks: no other device, and no worse."""
+        page = (SOURCE / "config" / "appliance.md").read_text()
+        lines = next(block for block in re.findall(r"(?s)```ini\n(.*?)```", page) if "/dev/sdb" in block)
+        unit = self.directory / "uroce-nvmf.service"
+        unit.write_text(self.unit("uroce-nvmf").read_text() + lines)
+        done = subprocess.run(["systemd-analyze", "security", "--offline=true", f"--threshold={UNITS['uroce-nvmf']}", "--no-pager",
+                               str(unit)], capture_output=True, text=True, timeout=60 * harness.SLOW, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout[-2000:] + done.stderr)
+        self.assertRegex(done.stdout, r"some special devices: (char-rtc:r )?/dev/sdb:rw *[0-9]")
+
     def test_the_user_that_it_names(self):
         for name in UNITS:
             with self.subTest(name):
