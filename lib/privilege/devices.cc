@@ -57,7 +57,8 @@ void allow_all_but_devices(int ruleset) {
 }  // namespace
 
 Result<void> deny_devices() {
-  const landlock_ruleset_attr handled{.handled_access_fs = kAll};
+  landlock_ruleset_attr handled{};  // later headers have more members
+  handled.handled_access_fs = kAll;
   const auto ruleset =
       static_cast<int>(syscall(SYS_landlock_create_ruleset, &handled, sizeof handled.handled_access_fs, 0));
   const auto failed = [](int code) {
