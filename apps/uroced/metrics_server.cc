@@ -58,14 +58,12 @@ MHD_Result admit(void* self, const sockaddr* from, socklen_t /*bytes*/) {
 
 void note_connection(void* self, MHD_Connection* connection, void** /*state*/, MHD_ConnectionNotificationCode what) {
   ConnectionBounds& bounds = static_cast<MetricsServer*>(self)->bounds();
-  const MHD_ConnectionInfo* fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  const MHD_ConnectionInfo* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  if (info == nullptr) return;
+  const int fd = info->connect_fd;  // later versions of the library overwrite it at the next question
+  if (what != MHD_CONNECTION_NOTIFY_STARTED) return bounds.ended(fd);
   const MHD_ConnectionInfo* from = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-  if (fd == nullptr || from == nullptr) return;
-  if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-    bounds.began(fd->connect_fd, *from->client_addr);
-  } else {
-    bounds.ended(fd->connect_fd);
-  }
+  if (from != nullptr) bounds.began(fd, *from->client_addr);
 }
 
 // A stranger who sends nonsense must not fill the daemon's log.
