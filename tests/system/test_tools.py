@@ -352,13 +352,14 @@ class Ping(Tools):
         harness.ip("-n", names[0], "link", "del", "d0")
         harness.ip("-n", middle, "link", "add", "bridge", "up", "type", "bridge")
         self.sockets = [self.directory / f"{number}.sock" for number in (1, 2)]
+        self.daemons = []
         for number, (name, end) in enumerate(zip(names, ("near", "far")), 1):
             harness.ip("-n", name, "link", "add", "d0", "mtu", 4200, "type", "veth", "peer", "name", end, "mtu", 4200, "netns", middle)
             harness.ip("-n", middle, "link", "set", end, "master", "bridge", "up")
             harness.ip("-n", name, "link", "set", "d0", "arp", "off", "up")
-            daemon = self.start([UROCED, *eal(), "--", "--interface", "d0", "--address", f"10.7.0.{number}/24,fd07::{number}/64",
-                                 "--socket", self.sockets[number - 1], *daemon_args], namespace=name)
-            daemon.wait_for("serving uroce0", 30)
+            self.daemons.append(self.start([UROCED, *eal(), "--", "--interface", "d0", "--address", f"10.7.0.{number}/24,fd07::{number}/64",
+                                            "--socket", self.sockets[number - 1], *daemon_args], namespace=name))
+            self.daemons[-1].wait_for("serving uroce0", 30)
         return middle
 
     @unittest.skipUnless(harness.may_make_namespaces(), "no network namespaces here")
@@ -389,6 +390,12 @@ class Ping(Tools):
         harness.ip("-n", middle, "link", "set", "far", "up")
         said = self.finish(ping, 60, code=1)
         self.assertIn("and ones of 1024 do", said, "the peer was silent meanwhile, which says nothing about sizes")
+        ping = self.start([UROCE, "ping", "10.7.0.2", "--socket", self.sockets[0]])
+        ping.wait_for("0 of 2 answered", 30)
+        self.daemons[0].process.send_signal(signal.SIGSTOP)
+        time.sleep(2.5)  # longer than two echoes are waited for
+        self.daemons[0].process.send_signal(signal.SIGCONT)
+        self.assertIn("and ones of 1024 do", self.finish(ping, 60, code=1), "the daemon stood still meanwhile")
 
     def wait_for_frames(self, namespace, interface, count):
         """Returns once the interface has received so many more."""
