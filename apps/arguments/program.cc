@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 namespace uroce::arguments {
@@ -13,27 +12,73 @@ namespace uroce::arguments {
 namespace {
 
 constexpr int kUsage = 2;
-constexpr std::size_t kColumn = 32;
 
-/// Two columns: the names with the value, and the text. CLI11's own have its types and checks in the first one.
-class Columns : public CLI::Formatter {
+/// Two columns: the names with the value, and the text. The layout of CLI11 itself differs between its versions, and
+/// the manual pages are made from this one.
+class Columns : public CLI::FormatterBase {
  public:
-  Columns() { column_width(kColumn); }
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode /*mode*/) const override {
+    const auto positionals = app->get_options([](const CLI::Option* option) { return option->get_positional(); });
+    std::string out = fmt::format("{}\nUsage: {} [OPTIONS]", app->get_description(), name);
+    for (const CLI::Option* option : positionals) out += " " + usage_of(*option);
+    const auto commands = app->get_subcommands([](const CLI::App*) { return true; });
+    if (!commands.empty()) out += app->get_require_subcommand_min() == 0 ? " [SUBCOMMAND]" : " SUBCOMMAND";
+    out += "\n" + section("Positionals", positionals);
+    for (const std::string& group : app->get_groups()) out += section(group, options_of(*app, group));
+    if (!commands.empty()) out += "\nSubcommands:\n";
+    for (const CLI::App* command : commands) out += row(command->get_name(), command->get_description());
+    const std::string footer = app->get_footer();
+    return fmt::format("{}\n{}{}", out, footer, footer.empty() ? "" : "\n");
+  }
 
-  std::string make_option_opts(const CLI::Option* option) const override {
-    std::string out;
-    if (const std::string value = option->get_type_name(); !value.empty()) out += " " + value;
-    if (option->get_expected_max() == CLI::detail::expected_max_vector_size) out += " ...";
-    if (option->get_required()) out += " REQUIRED";
+ private:
+  static constexpr std::size_t kColumn = 32;
+
+  static std::vector<const CLI::Option*> options_of(const CLI::App& app, const std::string& group) {
+    return app.get_options([&group](const CLI::Option* option) {
+      return !group.empty() && option->get_group() == group && option->nonpositional();
+    });
+  }
+
+  /// "OPTIONS" is how later versions of CLI11 call options without a heading.
+  static std::string section(const std::string& title, const std::vector<const CLI::Option*>& options) {
+    std::string out = options.empty() ? "" : fmt::format("\n{}:\n", title == "OPTIONS" ? "Options" : title);
+    for (const CLI::Option* option : options) {
+      out += row(option->get_name(option->get_positional(), option->nonpositional()) + value_of(*option),
+                 text_of(*option));
+    }
     return out;
   }
 
-  std::string make_option_desc(const CLI::Option* option) const override {
+  static std::string row(const std::string& left, const std::string& right) {
+    const std::string begin = fmt::format("  {}", left);
+    const bool fits = begin.size() < kColumn;
+    return fmt::format("{0}{1:{2}}{3}\n", fits ? begin : begin + "\n", "", kColumn - (fits ? begin.size() : 0), right);
+  }
+
+  static bool takes_many(const CLI::Option& option) {
+    return option.get_expected_max() >= CLI::detail::expected_max_vector_size;
+  }
+
+  static std::string usage_of(const CLI::Option& option) {
+    const std::string name = option.get_name(true, false) + (takes_many(option) ? "..." : "");
+    return option.get_required() ? name : "[" + name + "]";
+  }
+
+  static std::string value_of(const CLI::Option& option) {
+    std::string out;
+    if (const std::string value = option.get_type_name(); !value.empty()) out += " " + value;
+    if (takes_many(option)) out += " ...";
+    if (option.get_required()) out += " REQUIRED";
+    return out;
+  }
+
+  static std::string text_of(const CLI::Option& option) {
     std::vector<std::string> others;
-    for (const CLI::Option* other : option->get_excludes()) others.push_back(other->get_name());
-    if (others.empty()) return option->get_description();
+    for (const CLI::Option* other : option.get_excludes()) others.push_back(other->get_name());
+    if (others.empty()) return option.get_description();
     std::ranges::sort(others);  // CLI11 has them in the order of their addresses
-    return fmt::format("{} (not with {})", option->get_description(), fmt::join(others, ", "));
+    return fmt::format("{} (not with {})", option.get_description(), fmt::join(others, ", "));
   }
 };
 
@@ -258,19 +303,6 @@ std::string Program::help() const { return app().help(); }
 
 bool Program::has_command() const { return !app().get_subcommands().empty(); }
 
-std::vector<std::string> words_of(int argc, const char* const* argv) {
-  return argc > 0 ? std::vector<std::string>(argv + 1, argv + argc) : std::vector<std::string>();
-}
-
-std::optional<uint64_t> whole_of(std::string_view text) {
-  const bool hexadecimal = text.starts_with("0x");
-  if (hexadecimal) text.remove_prefix(2);
-  uint64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, number, hexadecimal ? 16 : 10);
-  return read.ec == std::errc{} && read.ptr == end ? std::optional(number) : std::nullopt;
-}
-
 std::optional<uint64_t> size_of(std::string text) {
   try {
     if (!CLI::AsSizeValue(false)(text).empty()) return std::nullopt;
@@ -278,13 +310,6 @@ std::optional<uint64_t> size_of(std::string text) {
     return std::nullopt;
   }
   return whole_of(text);
-}
-
-std::optional<double> real_of(std::string_view text) {
-  double number = 0;
-  const char* const end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, number);
-  return read.ec == std::errc{} && read.ptr == end ? std::optional(number) : std::nullopt;
 }
 
 }  // namespace uroce::arguments
