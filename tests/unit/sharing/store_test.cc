@@ -176,7 +176,7 @@ TEST(SharingUnderStores, HeapThatOthersAllocateFrom) {
   const auto churn = [&](const std::stop_token& stop, unsigned seed) {
     std::minstd_rand random(seed);
     std::vector<std::pair<uint8_t*, std::size_t>> held(200);
-    for (std::size_t n = 0; !stop.stop_requested(); ++n) {
+    while (!stop.stop_requested()) {
       auto& [at, length] = held[random() % held.size()];
       for (std::size_t i = 0; i < length; ++i) {
         if (at[i] != static_cast<uint8_t>(length)) std::abort();
