@@ -105,10 +105,16 @@ struct RouteTemplate {
   uint8_t l3_offset = 0;          ///< 14 or 18
   uint8_t ip_version = 0;         ///< 4 or 6
   uint32_t ipv4_partial_sum = 0;  ///< ones'-complement sum of the constant IPv4 header words, 16 bits
+
+  bool operator==(const RouteTemplate&) const = default;
 };
 RouteTemplate make_template(const Route& route);
 /// The template's IP destination; IPv4 as ::ffff:a.b.c.d.
 Gid destination_of(const RouteTemplate& t);
+/// The template's IP source, likewise.
+Gid source_of(const RouteTemplate& t);
+/// The route of which make_template() makes `t`; nullopt: of none.
+std::optional<Route> route_of(const RouteTemplate& t);
 /// The Ethernet destination is the first field of every frame.
 inline void set_dst_mac(std::byte* frame, const EthAddr& mac) {
   std::memcpy(frame, mac.bytes.data(), mac.bytes.size());

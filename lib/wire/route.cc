@@ -25,6 +25,12 @@ void store_ipv6(std::byte* ip, const Route& route) {
   std::memcpy(ip + 24, route.dgid.bytes.data(), 16);
 }
 
+Gid ipv6_at(const std::byte* at) {
+  Gid gid;
+  std::memcpy(gid.bytes.data(), at, gid.bytes.size());
+  return gid;
+}
+
 }  // namespace
 
 EthAddr multicast_mac(const Gid& group) {
@@ -63,10 +69,39 @@ RouteTemplate make_template(const Route& route) {
 
 Gid destination_of(const RouteTemplate& t) {
   const std::byte* ip = t.bytes.data() + t.l3_offset;
-  if (t.ip_version == 4) return Gid::from_ipv4(load_be32(ip + 16));
-  Gid gid;
-  std::memcpy(gid.bytes.data(), ip + 24, gid.bytes.size());
-  return gid;
+  return t.ip_version == 4 ? Gid::from_ipv4(load_be32(ip + 16)) : ipv6_at(ip + 24);
+}
+
+Gid source_of(const RouteTemplate& t) {
+  const std::byte* ip = t.bytes.data() + t.l3_offset;
+  return t.ip_version == 4 ? Gid::from_ipv4(load_be32(ip + 12)) : ipv6_at(ip + 8);
+}
+
+std::optional<Route> route_of(const RouteTemplate& t) {
+  const std::byte* p = t.bytes.data();
+  const L2 l2 = parse_l2(t.bytes);
+  const bool ipv4 = l2.ethertype == kEthertypeIpv4;
+  if (!ipv4 && l2.ethertype != kEthertypeIpv6) return std::nullopt;
+  Route route;
+  std::memcpy(route.dst_mac.bytes.data(), p, 6);
+  std::memcpy(route.src_mac.bytes.data(), p + 6, 6);
+  if (l2.tagged) route.vlan = l2.tag;
+  const std::byte* ip = p + l2.l3_offset;
+  if (ipv4) {
+    route.traffic_class = load8(ip + 1);
+    route.hop_limit = load8(ip + 8);
+    route.sgid = Gid::from_ipv4(load_be32(ip + 12));
+    route.dgid = Gid::from_ipv4(load_be32(ip + 16));
+  } else {
+    route.traffic_class = static_cast<uint8_t>(load_be32(ip) >> 20 & 0xff);
+    route.flow_label = load_be32(ip) & 0xfffff;
+    route.hop_limit = load8(ip + 7);
+    route.sgid = ipv6_at(ip + 8);
+    route.dgid = ipv6_at(ip + 24);
+    // IPv4 addresses make an IPv4 header.
+    if (route.sgid.is_ipv4() || route.dgid.is_ipv4()) return std::nullopt;
+  }
+  return make_template(route) == t ? std::optional(route) : std::nullopt;
 }
 
 uint16_t udp_source_port(uint32_t flow_label, uint32_t local_qpn, uint32_t remote_qpn) {

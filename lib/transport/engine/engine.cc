@@ -79,6 +79,12 @@ Result<void> Engine::adopt(Qp& qp, std::span<const std::byte> snapshot, Nanos no
   ctx_.now = std::max(ctx_.now, now);
   const auto restored = read_snapshot(ctx_, qp, snapshot);
   if (!restored) return std::unexpected(restored.error());
+  if (qp.route != nullptr && std::ranges::find(gids_, wire::source_of(*qp.route)) == gids_.end()) {
+    detach(qp);
+    return fail(EINVAL, fmt::format("cannot read the snapshot for QP {:#x}: route has a source that is no address of "
+                                    "this port; give the port the address back, or connect the QP again",
+                                    qp.qpn));
+  }
   routes_.share(qp);
   dispatcher_.apply(qp, restored->due);
   if (restored->turn_at != kNever) dispatcher_.timers().resume_turn(qp, restored->turn_at);

@@ -72,7 +72,7 @@ void persist_identity(Archive& archive, const Qp& qp) {
 }
 
 template <class Archive>
-void persist_route(Archive& archive, Qp& qp) {
+void persist_route(Archive& archive, const Context& ctx, Qp& qp) {
   bool any = qp.route != nullptr;
   archive("has_route", any);
   if (!any) return;
@@ -80,7 +80,7 @@ void persist_route(Archive& archive, Qp& qp) {
   archive("route", route);
   if constexpr (Archive::kReads) {
     if (!archive.good()) return;
-    if (!is_plausible(route)) return archive.refuse("route has headers of no known form");
+    if (!is_plausible(ctx.config, route)) return archive.refuse("route has headers that this port does not send");
     qp.cold->route = std::make_shared<const wire::RouteTemplate>(route);
     qp.route = qp.cold->route.get();
   }
@@ -196,7 +196,7 @@ void persist_state(Archive& archive, const Context& ctx, Qp& qp) {
   archive("qp", qp);
   archive("cold", *qp.cold);
   if constexpr (Archive::kReads) qp.rx.responses.adopt(qp.cold->replay);
-  persist_route(archive, qp);
+  persist_route(archive, ctx, qp);
   persist_congestion(archive, ctx, qp);
   archive.group("tx", [&] { persist_slots(archive, qp); });
   if (qp.tx.recovery != nullptr) archive("recovery", *qp.tx.recovery);
@@ -266,7 +266,7 @@ Result<Resumption> read_snapshot(Context& ctx, Qp& qp, std::span<const std::byte
   archive.deadline("turn_at", resumption.turn_at);
   if (!archive.good()) return refuse(code != 0 ? code : EINVAL, archive.error());
   if (archive.left() != 0) return refuse(EINVAL, fmt::format("{} bytes follow the end", archive.left()));
-  if (const auto wrong = find_contradiction(qp)) return refuse(EINVAL, *wrong);
+  if (const auto wrong = find_contradiction(ctx.config, qp)) return refuse(EINVAL, *wrong);
   if (Recovery* r = qp.tx.recovery; r != nullptr && !r->loss.has_block()) {
     const bool short_of_memory = r->short_of_memory;
     give_back_block(ctx, qp);

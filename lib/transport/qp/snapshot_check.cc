@@ -10,11 +10,28 @@ namespace {
 using Contradiction = std::optional<std::string>;
 constexpr std::nullopt_t kAgrees = std::nullopt;
 
+// Is this what fetch_wqe() lets pass?
+bool is_valid(const Qp& qp, const SendSlot& slot) {
+  if (!offers(qp.type, slot.opcode)) return false;
+  const bool bare = slot.num_sge == 0 && !slot.has(SendFlag::inline_data);
+  if (slot.is_local()) return bare;
+  if (slot.is_atomic() && slot.length != sizeof(uint64_t)) return false;
+  if (slot.is_read_or_atomic() && slot.has(SendFlag::inline_data)) return false;
+  if (!slot.is_placement()) return true;
+  if (slot.opcode == WrOpcode::atomic_write) return bare;
+  const SendSlot::PlacementFlush flush = slot.placement_flush();
+  return bare && flush.length <= kMaxMessage && flush.scope <= UINT8_MAX &&
+         is_placement_flush_target(PlacementFlags::from_bits(flush.placement), static_cast<FlushScope>(flush.scope));
+}
+
 // A send work request as fetch_wqe() leaves it.
 Contradiction check_slot(const Qp& qp, const SendSlot& slot) {
+  // One that was found wrong is never cut into packets.
+  if (slot.status == WcStatus::success && !is_valid(qp, slot)) {
+    return fmt::format("slot.opcode is {}, with what it does not take", static_cast<uint32_t>(slot.opcode));
+  }
   uint64_t total = slot.inline_length;
   for (uint32_t i = 0; i < slot.num_sge; ++i) total += slot.sges()[i].length;
-  // One that was found wrong is never cut into packets.
   if (slot.status == WcStatus::success && slot.length != total) {
     return fmt::format("slot.length is {}, but its entries have {} bytes", slot.length, total);
   }
@@ -90,6 +107,10 @@ Contradiction check_responder(const Qp& qp) {
     if (resource.length > kMaxMessage || (resource.packets != 0 && resource.packets != packets)) {
       return fmt::format("replay.resources has {} packets for {} bytes", resource.packets, resource.length);
     }
+    // An XRC target's are of the queues' domains. Nobody reads its snapshot.
+    if (resource.packets != 0 && resource.pd != qp.pd) {
+      return fmt::format("replay.resources has memory of domain {}; the QP's is {}", resource.pd, qp.pd);
+    }
   }
   const bool wrong = qp.cold->replay.find_job([&](const ResponseJob& job) {
     if (job.resource == ResponseJob::kVoid) return false;
@@ -130,9 +151,20 @@ Contradiction check_state(const Qp& qp) {
   return kAgrees;
 }
 
+// apply_attributes() takes these from the port.
+Contradiction check_port(const EngineConfig& config, const Qp& qp) {
+  const bool set = qp.state != QpState::reset;
+  if (set && qp.mtu() > mtu_bytes(config.port_mtu)) {
+    return fmt::format("mtu_shift gives packets of {} bytes; the port has {}", qp.mtu(), mtu_bytes(config.port_mtu));
+  }
+  if (set && qp.pkey != config.pkey) return fmt::format("pkey is {:#x}; the port has {:#x}", qp.pkey, config.pkey);
+  return kAgrees;
+}
+
 }  // namespace
 
-std::optional<std::string> find_contradiction(const Qp& qp) {
+std::optional<std::string> find_contradiction(const EngineConfig& config, const Qp& qp) {
+  if (Contradiction wrong = check_port(config, qp)) return wrong;
   if (Contradiction wrong = check_requests(qp)) return wrong;
   // After an error nothing is sent or acknowledged any more.
   if (is_reliable(qp.type) && qp.state != QpState::error) {
@@ -142,12 +174,9 @@ std::optional<std::string> find_contradiction(const Qp& qp) {
   return check_state(qp);
 }
 
-bool is_plausible(const wire::RouteTemplate& route) {
-  const bool tagged = route.l3_offset == 18;
-  const bool v6 = route.ip_version == 6;
-  constexpr uint32_t kUdpBytes = 8;
-  const uint32_t length = route.l3_offset + (v6 ? 40u : 20u) + kUdpBytes;
-  return (tagged || route.l3_offset == 14) && (v6 || route.ip_version == 4) && route.length == length;
+bool is_plausible(const EngineConfig& config, const wire::RouteTemplate& route) {
+  const auto known = wire::route_of(route);
+  return known && known->src_mac == config.mac && (known->vlan.value_or(0) & 0xfff) == config.vlan;
 }
 
 }  // namespace uroce::transport

@@ -94,5 +94,26 @@ TEST(Route, UdpSourcePortWithoutAFlowLabelComesFromTheQpns) {
   EXPECT_EQ(udp_source_port(0, 0xffffff, 0xffffff), 0xff21);
 }
 
+TEST(Route, ATemplateTellsItsRouteAndEachChangedByteIsNoticed) {
+  for (const Route& route : test::sample_routes()) {
+    const RouteTemplate made = make_template(route);
+    const auto found = route_of(made);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(make_template(*found), made);
+    EXPECT_EQ(source_of(made), route.sgid);
+    EXPECT_EQ(destination_of(made), route.dgid);
+    for (std::size_t at = 0; at < made.bytes.size(); ++at) {
+      RouteTemplate changed = made;
+      changed.bytes[at] ^= std::byte{0xff};
+      const auto other = route_of(changed);
+      // Either these headers have a route, which is another one, or none.
+      EXPECT_TRUE(!other || make_template(*other) == changed) << at;
+    }
+    RouteTemplate changed = made;
+    ++changed.length;
+    EXPECT_FALSE(route_of(changed).has_value());
+  }
+}
+
 }  // namespace
 }  // namespace uroce::wire

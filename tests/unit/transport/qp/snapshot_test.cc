@@ -32,6 +32,7 @@ class Hosts {
     QpType type = QpType::rc;
     bool srq = false;
     uint32_t parking_frames = 64;
+    Mtu port_mtu = Mtu::mtu4096;
   };
   explicit Hosts(const Options& options) : left_(host(options, 1)), right_(host(options, 2)), type_(options.type) {
     TestQp::Options qp{.qpn = 0x11, .type = options.type};
@@ -110,6 +111,7 @@ class Hosts {
     host.engine.settings.retransmission = options.retransmission;
     host.engine.settings.congestion.algorithm = options.congestion;
     host.engine.settings.parking_frames = options.parking_frames;
+    host.engine.port_mtu = options.port_mtu;
     host.gid = Gid::from_ipv4(0x0a000000 + number);
     host.mac.bytes[5] = static_cast<uint8_t>(number);
     return host;
@@ -403,10 +405,18 @@ void fill_with_replays(Qp& qp) {
   ReplayStore& store = qp.cold->replay;
   Resource& resource = *store.add();
   resource.packets = 1;
+  resource.pd = qp.pd;
   resource.busy = false;
   for (std::size_t i = 0; i < 2 * store.resources().size() + 2; ++i) {
     qp.rx.responses.push(store, resource, 0, 1, false);
   }
+}
+
+/// A READ of another tenant's memory that was, as the snapshot says, allowed.
+void replay_foreign_memory(Qp& qp) {
+  Resource& resource = *qp.cold->replay.add();
+  resource.packets = 1;
+  resource.pd = qp.pd + 1;
 }
 
 class SnapshotErrors : public testing::Test {
@@ -475,12 +485,16 @@ TEST_F(SnapshotErrors, FieldsThatContradictEachOtherAreNamed) {
       {[](Qp& qp) { qp.tx.acked += 1000; }, "tx.acked"},
       {[](Qp& qp) { ++qp.tx.rd_atomic; }, "tx.rd_atomic"},
       {[](Qp& qp) { qp.slot(qp.tx.oldest).num_sge = 200; }, "slot.num_sge is 200"},
+      {[](Qp& qp) { qp.slot(qp.tx.oldest).opcode = WrOpcode{200}; }, "slot.opcode is 200"},
+      {[](Qp& qp) { qp.slot(qp.tx.oldest + 1).flags |= 8; }, "slot.opcode is 4"},  // READ into inline data
       {[](Qp& qp) { qp.slot(qp.tx.oldest).length += 1; }, "slot.length"},
       {[](Qp& qp) { qp.slot(qp.tx.oldest).packets += 1; }, "slot.packets"},
       {[](Qp& qp) { qp.rx.message.take_recv(200); }, "rx.message.recv_num_sge"},
       {[](Qp& qp) { qp.rx.message.add_to_send(0); }, "rx.message.recv_in_use"},
       {[](Qp& qp) { qp.rx.responses.push(qp.cold->replay, *qp.cold->replay.add(), 0, 9, true); }, "replay.jobs"},
       {fill_with_replays, "replay.waiting"},
+      {replay_foreign_memory, "replay.resources has memory of domain 2"},
+      {[](Qp& qp) { qp.pkey = 0x1234; }, "pkey is 0x1234; the port has 0xffff"},
       {[](Qp& qp) { qp.rx.message.set_later_wait(true); }, "rx.message.later_wait"},
       {[](Qp& qp) { qp.paced = true; }, "paced"},
       {[](Qp& qp) { qp.route = nullptr; }, "route"},
@@ -493,6 +507,43 @@ TEST_F(SnapshotErrors, FieldsThatContradictEachOtherAreNamed) {
     change.make(hosts.left_qp_->qp());
     const std::string text = refusal(hosts, hosts.left_qp_->leave_engine(hosts.now_));
     EXPECT_NE(text.find(change.named), std::string::npos) << change.named << " in: " << text;
+  }
+}
+
+TEST_F(SnapshotErrors, PacketsLargerThanThePortsAreRefused) {
+  Hosts hosts({});
+  hosts.connect();
+  hosts.left_qp_->qp().mtu_shift = 12;
+  const Bytes snapshot = hosts.left_qp_->leave_engine(hosts.now_);
+  Hosts smaller({.port_mtu = Mtu::mtu1024});
+  smaller.left_qp_->leave_engine(smaller.now_);
+  EXPECT_NE(refusal(smaller, snapshot).find("packets of 4096 bytes; the port has 1024"), std::string::npos);
+}
+
+// With headers of its own choice a client would send what only CAP_NET_RAW allows, or speak as another host.
+TEST_F(SnapshotErrors, HeadersThatThePortDoesNotSendAreRefused) {
+  struct Change {
+    std::size_t at;
+    uint8_t value;
+    const char* what;
+  };
+  constexpr Change kChanges[] = {
+      {12, 0x06, "an ethertype"}, {13, 0x06, "ARP"},    {6, 0xfe, "Ethernet source"}, {23, 6, "TCP"},
+      {37, 53, "a UDP port"},     {20, 0, "fragments"}, {14, 0x46, "IP options"},     {26, 11, "an IP source"}};
+  for (const Change& change : kChanges) {
+    Hosts hosts({});
+    hosts.connect();
+    wire::RouteTemplate route = *hosts.left_qp_->qp().route;
+    route.bytes[change.at] = std::byte{change.value};
+    // Another address, in a header that is right.
+    if (change.at == 26) {
+      wire::Route stolen = hosts.left_.route_to(hosts.right_);
+      stolen.sgid = Gid::from_ipv4(0x0b000001);
+      route = wire::make_template(stolen);
+    }
+    hosts.left_qp_->qp().route = &route;
+    const std::string text = refusal(hosts, hosts.left_qp_->leave_engine(hosts.now_));
+    EXPECT_NE(text.find("route has "), std::string::npos) << change.what << ": " << text;
   }
 }
 
