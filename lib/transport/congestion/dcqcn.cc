@@ -42,7 +42,9 @@ void Dcqcn::on_ack(const AckSample& sample) {
 
 void Dcqcn::fit_window(Nanos rtt) {
   const double in_flight = line_ * static_cast<double>(rtt.count()) / 1e9 / packet_bits_;
-  window_ = std::min(max_window_, std::max(static_cast<uint32_t>(in_flight * kWindowPerProduct), kLeastWindow));
+  // A peer that answers after minutes makes it more than a window can be.
+  const double wanted = std::min(in_flight * kWindowPerProduct, static_cast<double>(max_window_));
+  window_ = std::min(max_window_, std::max(static_cast<uint32_t>(wanted), kLeastWindow));
 }
 
 void Dcqcn::on_cnp(Nanos now) {

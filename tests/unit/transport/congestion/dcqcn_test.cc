@@ -135,6 +135,15 @@ TEST(Dcqcn, TheWindowIsWhatTheLineHolds) {
   EXPECT_EQ(far.window(), 256u);
 }
 
+// More packets than 32 bits count. A forged snapshot, or a peer, says that the round trip took so long.
+TEST(Dcqcn, ARoundTripOfMinutesIsAWholeWindow) {
+  DcqcnSettings settings = quiet();
+  settings.line_rate_mbps = 400'000;
+  Dcqcn control(settings, 316, 256);
+  control.on_ack({.now = at(0), .rtt = std::chrono::minutes(10), .packets = 1});
+  EXPECT_EQ(control.window(), 256u);
+}
+
 TEST(Dcqcn, CatchesUpInBoundedSteps) {
   const DcqcnSettings settings = quiet();
   Dcqcn control(settings, 4160, 256);
