@@ -186,7 +186,8 @@ std::vector<std::pair<std::string, uint64_t>> OwnNeighbourhood::counters() const
           {"neighbour_deferred", c.deferred.get()},    {"neighbour_send_lost", send_lost_.get()},
           {"address_conflicts", c.conflicts.get()},    {"membership_queries", m.queries.get()},
           {"membership_malformed", m.malformed.get()}, {"membership_ignored", m.ignored.get()},
-          {"membership_reports", m.reports.get()},     {"membership_full", m.full.get()}};
+          {"membership_reports", m.reports.get()},     {"membership_full", m.full.get()},
+          {"neighbour_claims", c.claims.get()}};
 }
 
 }  // namespace uroce::glue

@@ -86,6 +86,7 @@ constexpr CounterMeaning kDeviceCounters[] = {
     {"neighbour_table_full", "neighbours replaced because the table was full"},
     {"neighbour_deferred", "requests that waited because the user had 256 other addresses resolved at the time"},
     {"neighbour_send_lost", "frames of ARP, ND and their like lost because the port's queue was full"},
+    {"neighbour_claims", "other Ethernet addresses claimed for known neighbours; believed when the old one is silent"},
     {"address_conflicts", "frames of others that claim an address of ours"},
     {"membership_queries", "IGMP and MLD queries"},
     {"membership_malformed", "IGMP and MLD frames that are broken"},

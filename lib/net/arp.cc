@@ -81,19 +81,22 @@ void Neighbours::send_arp(uint16_t operation, const EthAddr& to, const Gid& send
   send_ip(to, kEtherArp, arp);
 }
 
-void Neighbours::send_request(const Gid& neighbour) {
+void Neighbours::send_request(const Gid& neighbour, const EthAddr* at) {
   const auto source = table_.source_for(neighbour);
   if (!source) return;  // no address of that family: next_hop() has refused the route, or the entry times out
   counters_.requests_sent.add();
-  if (neighbour.is_ipv4()) return send_arp(kRequest, kBroadcastMac, *source, EthAddr{}, neighbour);
+  if (neighbour.is_ipv4()) {
+    return send_arp(kRequest, at != nullptr ? *at : kBroadcastMac, *source, EthAddr{}, neighbour);
+  }
   std::vector<std::byte> message(32);
   store8(&message[0], kNeighbourSolicitation);
   std::memcpy(&message[8], neighbour.bytes.data(), 16);
   store8(&message[24], 1);  // option: source link-layer address, in units of 8 bytes
   store8(&message[25], 1);
   std::memcpy(&message[26], mac_.bytes.data(), 6);
-  const Gid group = solicited_node(neighbour);
-  send_ip(wire::multicast_mac(group), kEtherIpv6, make_icmpv6(*source, group, 255, std::move(message)));
+  const Gid to = at != nullptr ? neighbour : solicited_node(neighbour);
+  const EthAddr mac = at != nullptr ? *at : wire::multicast_mac(to);
+  send_ip(mac, kEtherIpv6, make_icmpv6(*source, to, 255, std::move(message)));
 }
 
 void Neighbours::send_announcement(const Gid& ours) {

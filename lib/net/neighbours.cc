@@ -60,6 +60,7 @@ void Neighbours::poll(Nanos now) {
     for (const InterfaceAddress& a : table_.addresses()) send_announcement(a.gid);
   }
   for (auto& [neighbour, entry] : entries_) {
+    if (entry.claim_due <= now) check_claim(neighbour, entry, now);
     if (entry.due > now) continue;
     if (entry.state == NeighbourState::reachable) {
       entry.state = NeighbourState::resolving;
@@ -74,14 +75,14 @@ void Neighbours::poll(Nanos now) {
     end_pending(entry);
     entry.state = NeighbourState::failed;
     entry.has_mac = false;
-    entry.due = kNever;
+    entry.due = entry.claim_due = kNever;
     counters_.failed.add();
   }
 }
 
 Nanos Neighbours::next_deadline() const {
   Nanos next = announce_due_;
-  for (const auto& [neighbour, entry] : entries_) next = std::min(next, entry.due);
+  for (const auto& [neighbour, entry] : entries_) next = std::min({next, entry.due, entry.claim_due});
   return next;
 }
 
@@ -135,13 +136,42 @@ void Neighbours::learn(const Gid& neighbour, const EthAddr& mac, bool create, Na
   } else {
     return counters_.not_for_us.add();
   }
-  if (!entry->has_mac || entry->mac != mac) {
+  if (entry->has_mac && entry->mac != mac) return on_claim(*entry, mac, now);
+  if (!entry->has_mac) {
     counters_.learned.add();
     changed_.insert(neighbour);
   }
   end_pending(*entry);
-  *entry = {
-      .state = NeighbourState::reachable, .has_mac = true, .mac = mac, .due = now + kReachableTime, .learned = now};
+  const Nanos claims_from = entry->claim_due != kNever ? now + kClaimRest : entry->claims_from;
+  *entry = {.state = NeighbourState::reachable,
+            .has_mac = true,
+            .mac = mac,
+            .due = now + kReachableTime,
+            .learned = now,
+            .claims_from = claims_from};
+}
+
+// Everybody on the link can send this. The neighbour may have moved, or somebody wants its packets. The newest claim
+// counts, so that a stranger who claims first does not keep a host from moving.
+void Neighbours::on_claim(Entry& entry, const EthAddr& mac, Nanos now) {
+  counters_.claims.add();
+  if (now < entry.claims_from) return;
+  entry.claimed = mac;
+  if (entry.claim_due != kNever) return;
+  entry.claim_tries = 0;
+  entry.claim_due = now;  // poll() asks: a frame gets one answer at most
+}
+
+// The old Ethernet address is asked, or was silent.
+void Neighbours::check_claim(const Gid& neighbour, Entry& entry, Nanos now) {
+  if (entry.claim_tries < kClaimTries) {
+    ++entry.claim_tries;
+    entry.claim_due = now + kClaimInterval;
+    return send_request(neighbour, &entry.mac);
+  }
+  entry.claim_due = kNever;
+  entry.has_mac = false;
+  learn(neighbour, EthAddr(entry.claimed), false, now);
 }
 
 Neighbours::Entry& Neighbours::make_entry(const Gid& neighbour) {

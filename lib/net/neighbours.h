@@ -28,6 +28,12 @@ inline constexpr Nanos kResolveInterval = std::chrono::seconds(1);
 inline constexpr int kResolveTries = 3;
 /// How long an entry is valid before it is resolved again. It stays in use meanwhile.
 inline constexpr Nanos kReachableTime = std::chrono::seconds(60);
+/// A neighbour whose Ethernet address another host claims is asked at the old one, so many times and so far apart. Only
+/// when it is silent there the claim is believed: a forged ARP packet or advertisement diverts nothing.
+inline constexpr int kClaimTries = 2;
+inline constexpr Nanos kClaimInterval = std::chrono::milliseconds(200);
+/// The least time between two such questions about one neighbour, once it has answered.
+inline constexpr Nanos kClaimRest = std::chrono::seconds(5);
 /// The time between the two announcements (RFC 5227, 2.3), and the least time between two defences of an address (2.4).
 inline constexpr Nanos kAnnounceInterval = std::chrono::seconds(2);
 inline constexpr Nanos kDefendInterval = std::chrono::seconds(10);
@@ -48,6 +54,7 @@ struct NeighbourCounters {
   Counter failed;      ///< no answer to kResolveTries requests
   Counter conflicts;   ///< frames of other hosts that claim one of our addresses
   Counter table_full;  ///< an old entry was replaced
+  Counter claims;      ///< another Ethernet address for a known neighbour
   Counter deferred;    ///< requests of users who had kMaxPendingOfUser under way
 };
 
@@ -104,6 +111,11 @@ class Neighbours {
     int tries = 0;
     Nanos due = kNever;  ///< next retry, or when the entry expires
     Nanos learned{0};    ///< last change
+    // Another host's claim to be this neighbour.
+    EthAddr claimed{};
+    int claim_tries = 0;
+    Nanos claim_due = kNever;  ///< when `mac` is asked again, or the claim is believed; kNever: there is none
+    Nanos claims_from{0};      ///< until then claims are ignored
   };
 
   void on_arp(const EtherView& ether, Nanos now);
@@ -112,12 +124,15 @@ class Neighbours {
   void on_solicitation(const IcmpView& icmp, const EtherView& ether, Nanos now);
   void on_advertisement(const IcmpView& icmp, Nanos now);
   void learn(const Gid& neighbour, const EthAddr& mac, bool create, Nanos now);
+  void on_claim(Entry& entry, const EthAddr& mac, Nanos now);
+  void check_claim(const Gid& neighbour, Entry& entry, Nanos now);
   Entry& make_entry(const Gid& neighbour);
   void make_room();
   void start_pending(Entry& entry, uint32_t user);
   void end_pending(Entry& entry);
   void on_conflict(const Gid& ours, const EthAddr& theirs, Nanos now);
-  void send_request(const Gid& neighbour);
+  /// To all hosts, or to `at` alone.
+  void send_request(const Gid& neighbour, const EthAddr* at = nullptr);
   void send_probe(const Gid& ours);
   void send_announcement(const Gid& ours);
   void send_arp(uint16_t operation, const EthAddr& to, const Gid& sender, const EthAddr& target_mac, const Gid& target);

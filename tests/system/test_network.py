@@ -149,10 +149,16 @@ class Addresses(Link):
                                          server_args=("--address", "10.9.0.1/24"), client_args=("--address", "10.9.0.2/24"),
                                          namespaces=(self.far, self.near), address="10.199.0.2")
         capture = self.capture("ether dst 02:00:00:00:00:fe")
+        for _ in range(20):  # a stranger's claims, while the neighbour is where it was
+            self.send(self.arp("10.9.0.1", "10.9.0.1"))
+            time.sleep(0.1)
+        self.assertEqual(capture.lines("infiniband.bth"), [])
+        server.process.send_signal(signal.SIGSTOP)
         while not (moved := capture.lines("infiniband.bth.opcode == 10")) and client.process.poll() is None:
             self.send(self.arp("10.9.0.1", "10.9.0.1"))
         capture.dump.kill()
-        self.finish_both(server, client)
+        server.process.kill()
+        client.process.kill()
         return bool(moved)
 
     @unittest.skipUnless(pathlib.Path("/usr/lib/python3/dist-packages/pyverbs").exists(), "python3-pyverbs is not installed")

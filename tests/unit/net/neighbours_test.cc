@@ -139,16 +139,80 @@ TEST(Neighbours, ANewGatewayIsResolvedAndReported) {
   EXPECT_EQ(link.neighbours.take_changes().size(), 1u) << "it is known already: routes by the old gateway must change";
 }
 
-TEST(Arp, FollowsAGratuitousUpdateOfAKnownNeighbour) {
+// 02:00:00:00:00:cc claims to be 192.0.2.2.
+const std::string kClaim =
+    "ffffffffffff0200000000cc0806"
+    "0001080006040001"
+    "0200000000ccc0000202"
+    "000000000000c0000202";
+// The question to the host that had the address before.
+const std::string kAskOldOne =
+    "0200000000bb0200000000aa0806"
+    "0001080006040001"
+    "0200000000aac0000201"
+    "000000000000c0000202";
+
+TEST(Arp, FollowsAGratuitousUpdateOfANeighbourThatIsSilentAtItsOldAddress) {
   NeighbourLink link;
   link.receive(kArpRequest);
-  link.receive(
+  link.take();
+  link.receive(kClaim, seconds(1));
+  EXPECT_EQ(link.neighbours.next_deadline(), seconds(1));
+  link.neighbours.poll(seconds(1));
+  EXPECT_EQ(link.take(), kAskOldOne);
+  EXPECT_EQ(link.neighbours.lookup(gid("192.0.2.2")), kPeer);
+  EXPECT_EQ(link.neighbours.next_deadline(), seconds(1) + kClaimInterval);
+  link.neighbours.poll(seconds(1) + kClaimInterval);
+  EXPECT_EQ(link.take(), kAskOldOne) << "the first question may be lost";
+  link.neighbours.poll(seconds(1) + 2 * kClaimInterval);
+  EXPECT_TRUE(link.sent.empty());
+  EXPECT_EQ(to_text(*link.neighbours.lookup(gid("192.0.2.2"))), "02:00:00:00:00:cc");
+  EXPECT_EQ(link.neighbours.counters().learned.get(), 2u);
+}
+
+// A stranger on the link sends each kind of ARP packet that names its own Ethernet address for the peer's.
+TEST(Arp, AStrangerDoesNotGetThePacketsOfAPeerThatAnswers) {
+  const std::string forged_reply =
+      "0200000000aa0200000000cc0806"
+      "0001080006040002"
+      "0200000000ccc0000202"
+      "0200000000aac0000201";
+  const std::string forged_request =
       "ffffffffffff0200000000cc0806"
       "0001080006040001"
       "0200000000ccc0000202"
-      "000000000000c0000202");
-  EXPECT_EQ(to_text(*link.neighbours.lookup(gid("192.0.2.2"))), "02:00:00:00:00:cc");
-  EXPECT_EQ(link.neighbours.counters().learned.get(), 2u);
+      "000000000000c0000201";
+  for (const std::string& forged : {kClaim, forged_reply, forged_request}) {
+    NeighbourLink link;
+    link.receive(kArpRequest);
+    link.neighbours.take_changes();
+    link.take();
+    std::size_t asked = 0;
+    for (Nanos now = seconds(1); now < seconds(21); now += milliseconds(10)) {
+      link.receive(forged, now);
+      link.neighbours.poll(now);
+      const std::size_t questions = static_cast<std::size_t>(std::ranges::count(link.sent, kAskOldOne));
+      link.sent.clear();
+      if (questions != 0) link.receive(kArpAnswerFromPeer, now + milliseconds(1));
+      asked += questions;
+      link.neighbours.poll(now + milliseconds(2));
+      ASSERT_EQ(link.neighbours.lookup(gid("192.0.2.2")), kPeer);
+    }
+    EXPECT_TRUE(link.neighbours.take_changes().empty());
+    EXPECT_LE(asked, 5u) << "2,000 claims cause few questions";
+    EXPECT_EQ(link.neighbours.counters().claims.get(), 2000u);
+  }
+}
+
+TEST(Arp, TheNewestOfTwoClaimsCounts) {
+  NeighbourLink link;
+  link.receive(kArpRequest);
+  link.receive(kClaim, seconds(1));
+  std::string moved = kClaim;
+  for (std::size_t at = 0; (at = moved.find("00cc", at)) != std::string::npos;) moved.replace(at, 4, "00dd");
+  link.receive(moved, seconds(1) + milliseconds(1));
+  for (int i = 0; i <= kClaimTries; ++i) link.neighbours.poll(seconds(2) + i * kClaimInterval);
+  EXPECT_EQ(to_text(*link.neighbours.lookup(gid("192.0.2.2"))), "02:00:00:00:00:dd");
 }
 
 TEST(Arp, ResolvesWithThreeTriesASecondApart) {
@@ -487,6 +551,13 @@ TEST(Nd, ResolvesThroughTheSolicitedNodeGroup) {
   // An unsolicited one with the flag changes the address (7.2.6).
   const std::string moved = "88000000 20000000 20010db8000000000000000000000002 0201 0200000000cc";
   link.receive(from_peer(kOurs, "2001:db8::2", "ff02::1", moved));
+  // But only where the old one is silent.
+  link.neighbours.poll(Nanos(0));
+  ASSERT_EQ(link.sent.size(), 2u);
+  EXPECT_EQ(link.sent[1].substr(0, 28), "0200000000bb0200000000aa86dd");
+  EXPECT_EQ(link.sent[1].substr(76, 32), "20010db8000000000000000000000002");
+  EXPECT_EQ(link.neighbours.lookup(peer), kPeer);
+  for (int i = 1; i <= kClaimTries; ++i) link.neighbours.poll(i * kClaimInterval);
   EXPECT_EQ(to_text(*link.neighbours.lookup(peer)), "02:00:00:00:00:cc");
   EXPECT_EQ(link.neighbours.take_changes().size(), 1u);
   // Another host claims our address.
