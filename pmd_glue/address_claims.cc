@@ -43,6 +43,10 @@ Name name_of(std::string_view interface, uint32_t vlan, const Gid& gid) {
   return out;
 }
 
+std::string claim_name(const std::string& device, const Gid& gid) {
+  return fmt::format("{} claim {}", device, net::to_text(gid));
+}
+
 int new_socket() { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }
 
 /// The process that listens on the name, as it was when it began to; nothing if none does, or too many ask it.
@@ -104,6 +108,24 @@ std::optional<ClaimHolder> AddressClaims::claim(const Gid& gid) {
   claims_[gid] = -1;
   tell_of_stranger(gid, holder);
   return std::nullopt;
+}
+
+void AddressClaims::lend(message::Belongings& belongings, const std::string& device) const {
+  for (const auto& [gid, fd] : claims_) belongings.lend(claim_name(device, gid), fd);
+}
+
+void AddressClaims::inherit(message::Belongings& belongings, const std::string& device, const Gid& gid) {
+  message::Fd fd = belongings.take(claim_name(device, gid));
+  const Name name = name_of(interface_, vlan_, gid);
+  if (claims_.contains(gid) || !message::is_socket(fd.get(), AF_UNIX, SOCK_STREAM)) return;
+  if (message::is_bound_to(fd.get(), name.get(), name.length)) claims_[gid] = fd.release();
+}
+
+// The kernel notes the process that listens (SO_PEERCRED).
+void AddressClaims::become_holder() const {
+  for (const auto& [gid, fd] : claims_) {
+    if (fd >= 0) listen(fd, SOMAXCONN);
+  }
 }
 
 void AddressClaims::keep(std::span<const Gid> gids) {

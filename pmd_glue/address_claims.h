@@ -15,6 +15,8 @@
 
 #include <uroce/types.h>
 
+#include "message/belongings.h"
+
 namespace uroce::glue {
 
 /// A process that has an address already.
@@ -38,6 +40,13 @@ class AddressClaims {
   void set_index(unsigned index) { index_ = index; }
   /// Gives up all claims but those on `gids`.
   void keep(std::span<const Gid> gids);
+
+  // A planned restart. Names begin with `device`.
+  void lend(message::Belongings& belongings, const std::string& device) const;
+  /// Takes a claim that was lent, if there is one.
+  void inherit(message::Belongings& belongings, const std::string& device, const Gid& gid);
+  /// The claims are this process's from now on, for all who ask.
+  void become_holder() const;
 
  private:
   /// Whether the process has, or may have, a packet socket on the interface.

@@ -4,6 +4,7 @@
 #include <rte_ethdev.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "pmd_glue/frame_size.h"
 #include "pmd_glue/netdev.h"
@@ -25,6 +26,7 @@ Result<void> KernelPort::set_up(const KernelInterface& on, const PortOptions& op
   interface_ = std::move(*interface);
   mac_ = interface_->mac();
   queues_ = static_cast<uint16_t>(std::min<uint32_t>(options.engines, kif::kMaxQueues));
+  take_heritage(options);
   const auto asked = asked_mtu(options);
   if (!asked) return std::unexpected(asked.error());
   if (auto ok = choose_mtu(*asked); !ok) return ok;
@@ -42,7 +44,7 @@ Result<void> KernelPort::set_up(const KernelInterface& on, const PortOptions& op
 Result<void> KernelPort::choose_mtu(uint32_t asked) {
   const std::string& interface = interface_->name();
   auto own = netdev_mtu(interface);
-  if (own && asked != 0 && asked != *own) {
+  if (own && asked != 0 && asked != *own && inherited_ == nullptr) {
     if (auto ok = set_netdev_mtu(interface, asked); !ok) own = std::unexpected(ok.error());
     if (own) own = asked;
   }
@@ -54,11 +56,21 @@ Result<void> KernelPort::choose_mtu(uint32_t asked) {
 }
 
 Result<void> KernelPort::start() {
-  if (auto ok = interface_->start(queues_, vlan_, pool_); !ok) return fail_port(ok.error().code, ok.error().text);
+  const bool dormant = inherited_ != nullptr;
+  message::Belongings* const inherited = std::exchange(inherited_, nullptr);
+  const auto begun = dormant ? interface_->inherit(queues_, vlan_, pool_, *inherited, device_)
+                             : interface_->start(queues_, vlan_, pool_);
+  if (!begun) return fail_port(begun.error().code, begun.error().text);
   started_ = true;
   note(description(), NoteLevel::info);
-  refresh_link();
+  if (!dormant) refresh_link();
   return {};
+}
+
+void KernelPort::awaken() {
+  if (auto ok = interface_->awaken(); !ok) note(fmt::format("port {}: {}", name_, ok.error().text));
+  refresh_link();
+  Port::awaken();
 }
 
 void KernelPort::stop() {

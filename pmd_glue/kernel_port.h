@@ -38,6 +38,11 @@ class KernelPort final : public Port {
     return interface_->counters(queue);
   }
 
+  void lend(message::Belongings& belongings, const std::string& device) const override {
+    interface_->lend(belongings, device);
+  }
+  void awaken() override;
+
   void refresh_link() override { link_up_.store(interface_->refresh(), std::memory_order_relaxed); }
   void receive_groups(std::span<const EthAddr>) override {}  // its sockets receive all
 

@@ -46,6 +46,10 @@ sockaddr_storage socket_address(const Gid& gid, unsigned interface, socklen_t& l
   return out;
 }
 
+std::string silent_name(const std::string& device, const Gid& gid) {
+  return fmt::format("{} silence {}", device, net::to_text(gid));
+}
+
 /// The GID of an interface's address; nullopt for other families.
 std::optional<Gid> gid_of(const sockaddr* address) {
   if (address == nullptr) return std::nullopt;
@@ -112,6 +116,7 @@ Result<std::vector<Gid>> KernelStack::claim(std::span<const Gid> gids) {
   std::vector<Gid> ours;
   std::string reason;
   for (const Gid& gid : gids) {
+    if (claims_ && inherited_ != nullptr) claims_->inherit(*inherited_, inherited_as_, gid);
     const auto holder = claims_ ? claims_->claim(gid) : std::nullopt;
     if (!holder) {
       ours.push_back(gid);
@@ -189,6 +194,7 @@ void KernelStack::silence(const Gid& gid) {
   int& fd = sockets_[gid];
   fd = -1;
   if (port_.carries_roce_alone()) return;  // its own socket is there
+  if (fd = inherited_socket(gid); fd >= 0) return;
   fd = socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return;  // this kernel lacks the address family, so it answers nothing
   sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
@@ -211,6 +217,33 @@ void KernelStack::silence(const Gid& gid) {
   }
   close(fd);
   fd = -1;
+}
+
+void KernelStack::lend(message::Belongings& belongings, const std::string& device) {
+  const std::lock_guard lock(mutex_);
+  if (claims_) claims_->lend(belongings, device);
+  for (const auto& [gid, fd] : sockets_) belongings.lend(silent_name(device, gid), fd);
+}
+
+void KernelStack::begin_inheriting(message::Belongings& belongings, std::string device) {
+  inherited_ = &belongings;
+  inherited_as_ = std::move(device);
+}
+
+void KernelStack::end_inheriting() { inherited_ = nullptr; }
+
+void KernelStack::become_holder() {
+  const std::lock_guard lock(mutex_);
+  if (claims_) claims_->become_holder();
+}
+
+int KernelStack::inherited_socket(const Gid& gid) {
+  if (inherited_ == nullptr) return -1;
+  message::Fd fd = inherited_->take(silent_name(inherited_as_, gid));
+  socklen_t length = 0;
+  const sockaddr_storage address = socket_address(gid, interface_, length);
+  if (!message::is_socket(fd.get(), address.ss_family, SOCK_DGRAM)) return -1;
+  return message::is_bound_to(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) ? fd.release() : -1;
 }
 
 void KernelStack::look_for_clash(const Gid& gid) const {

@@ -19,6 +19,7 @@
 #include <uroce/error.h>
 #include <uroce/types.h>
 
+#include "message/belongings.h"
 #include "pmd_glue/address_claims.h"
 
 namespace uroce::glue {
@@ -46,10 +47,22 @@ class KernelStack {
   /// The port's interface came back, maybe with another index.
   void follow_interface();
 
+  // --- A planned restart. Names begin with `device` -----------------------------------------------------------------
+
+  /// Any thread.
+  void lend(message::Belongings& belongings, const std::string& device);
+  /// Between the two calls, claims and sockets that were lent are taken. `belongings` lives until the second.
+  void begin_inheriting(message::Belongings& belongings, std::string device);
+  void end_inheriting();
+  /// All that was taken is this process's from now on.
+  void become_holder();
+
  private:
   void give_up_others();
   std::string taken(const Gid& gid, const ClaimHolder& holder) const;
   void silence(const Gid& gid);
+  /// The socket for the address that was lent; -1 if there is none.
+  int inherited_socket(const Gid& gid);
   void look_for_clash(const Gid& gid) const;
 
   const Port& port_;
@@ -60,6 +73,8 @@ class KernelStack {
   std::map<Gid, int> sockets_;  ///< -1 where binding failed
   std::optional<AddressClaims> claims_;
   std::set<Gid> told_;  ///< that another program has them
+  message::Belongings* inherited_ = nullptr;
+  std::string inherited_as_;
 };
 
 }  // namespace uroce::glue

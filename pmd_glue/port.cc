@@ -21,6 +21,12 @@ std::unexpected<Error> Port::fail_port(int code, std::string_view what) const {
   return fail(code < 0 ? -code : code, fmt::format("port {} ({}) {}", name_, driver_, what));
 }
 
+void Port::take_heritage(const PortOptions& options) {
+  inherited_ = options.inherited;
+  device_ = options.device;
+  if (inherited_ != nullptr) pause_.begin(0);
+}
+
 Result<uint32_t> Port::asked_mtu(const PortOptions& options) const {
   const auto asked = static_cast<uint32_t>(std::max(options.mtu, 0));
   if (options.mtu >= 0 && asked <= settings::kLargestMtu && (asked == 0 || asked >= settings::kLeastMtu)) return asked;

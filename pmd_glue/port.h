@@ -16,6 +16,7 @@
 #include <uroce/stack.h>
 #include <uroce/types.h>
 
+#include "message/belongings.h"
 #include "pmd_glue/kif/name.h"
 #include "pmd_glue/poller_pause.h"
 
@@ -33,6 +34,10 @@ struct PortOptions {
   uint16_t vlan = 0;              ///< 802.1Q id of all frames; 0: untagged
   bool rx_interrupts = false;     ///< use them if the driver has them
   bool kernel_addresses = false;  ///< the port's addresses are the kernel's, which answers for them
+  /// Of the daemon before, until start() has returned: the port takes its sockets from there, and does not use them
+  /// before awaken(). Their names begin with `device`.
+  message::Belongings* inherited = nullptr;
+  std::string device{};  ///< "uroce0"
 };
 
 /// Memory that a sent frame may reference instead of copying its payload.
@@ -139,6 +144,14 @@ class Port {
   /// at 0.
   bool paused(uint32_t& seen) const { return pause_.reaches(seen); }
 
+  // --- A planned restart, for interfaces that the kernel keeps
+  // --------------------------------------------------------
+
+  /// Between start() and stop(), any thread.
+  virtual void lend(message::Belongings&, const std::string& /*device*/) const {}
+  /// After start(): the port's sockets are this process's alone from now on, and its pollers may use them.
+  virtual void awaken() { pause_.end(); }
+
  protected:
   enum class Kind : uint8_t { ethdev, kernel, udp };
 
@@ -150,6 +163,8 @@ class Port {
   /// Makes the buffers of all queues. `receiving`: those that the receiving side of one queue holds.
   Result<void> make_pool(uint32_t receiving, uint32_t engines);
   std::unexpected<Error> fail_port(int code, std::string_view what) const;
+  /// Keeps all pollers away until awaken(), if the options say that the port is inherited.
+  void take_heritage(const PortOptions& options);
 
   const Kind kind_;  ///< of the class: bursts choose by it
   const uint16_t id_;
@@ -173,6 +188,8 @@ class Port {
   std::atomic<bool> link_up_{false};
   std::atomic<bool> gone_{false};
   PollerPause pause_;
+  message::Belongings* inherited_ = nullptr;  ///< until start() has returned
+  std::string device_;
 };
 
 }  // namespace uroce::glue

@@ -26,7 +26,8 @@ void ServiceThread::stop() {
 }
 
 void ServiceThread::run() {
-  std::vector<bool> was_up(ports_.size(), false), was_gone(ports_.size(), false);
+  std::vector<bool> was_up, was_gone(ports_.size(), false);
+  for (const ServedPort& served : ports_) was_up.push_back(served.known_up);
   std::vector<uint32_t> returns(ports_.size(), 0);
   Nanos next_look{0};
   Nanos next_reconnect = clock_.now() + Port::kReconnectInterval;

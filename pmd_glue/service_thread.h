@@ -19,6 +19,7 @@ class ServiceThread {
     Port* port = nullptr;
     Neighbourhood* neighbourhood = nullptr;
     uint32_t pollers = 1;                  ///< threads that poll the port
+    bool known_up = false;                 ///< its link was up before: that it is, is no news
     std::function<void()> on_return;       ///< service thread; when the port's interface came back as another one
     std::function<void(bool up)> on_link;  ///< service thread; after each change
     std::function<void()> on_gone;         ///< service thread; when the card has gone, once

@@ -38,7 +38,8 @@ int worker_main(void* worker) {
 
 }  // namespace
 
-Result<void> Stack::Impl::set_up(const std::vector<std::string>& args, const StackOptions& options) {
+Result<void> Stack::Impl::set_up(const std::vector<std::string>& args, const StackOptions& options,
+                                 AskPredecessor ask) {
   if (auto ok = check_options(options); !ok) return ok;
   wire::crc::use(*wire::crc::find(options.icrc));
   auto started = Eal::start(args);
@@ -52,6 +53,7 @@ Result<void> Stack::Impl::set_up(const std::vector<std::string>& args, const Sta
   for (std::size_t i = 0; i < engines; ++i) workers_.push_back(std::make_unique<Worker>(options.idle, *clock_));
   make_loops();
 
+  if (auto ok = inherit(options, ask); !ok) return ok;
   if (auto ok = open_ports(options); !ok) return ok;
   for (std::size_t i = 0; i < units.size(); ++i) {
     if (auto ok = make_unit(units[i], i, options_of_port(options, i)); !ok) return ok;
@@ -62,6 +64,7 @@ Result<void> Stack::Impl::set_up(const std::vector<std::string>& args, const Sta
   }
   if (auto ok = make_port_queues(options); !ok) return ok;
   launch();
+  inherited_ = nullptr;
   return {};
 }
 
@@ -91,6 +94,8 @@ Result<void> Stack::Impl::open_ports(const StackOptions& options) {
     const StackOptions own = options_of_port(options, units.size());
     port_options.mtu = own.mtu;
     port_options.vlan = static_cast<uint16_t>(own.vlan);
+    port_options.inherited = inherited_;
+    port_options.device = device_name(units.size());
     auto port = open_interface_port(interface, number++, port_options);
     if (!port) return std::unexpected(port.error());
     units.emplace_back().port = std::move(*port);
@@ -124,7 +129,7 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
     unit.shared = std::move(*shared);
   }
   control::DeviceConfig config;
-  config.name = fmt::format("uroce{}", index);
+  config.name = device_name(index);
   config.driver = port.driver();
   config.mac = port.mac();
   config.gids = std::move(*gids);
@@ -194,23 +199,32 @@ void Stack::Impl::join_rings(const Worker& worker) {
   }
 }
 
-void Stack::Impl::launch() {
+void Stack::Impl::start_service() {
   std::vector<ServiceThread::ServedPort> ports;
   for (Unit& unit : units) {
     control::Device* device = unit.device.get();
     ports.push_back({.port = unit.port.get(),
                      .neighbourhood = unit.neighbourhood.get(),
                      .pollers = engines(),
+                     .known_up = dormant_ && unit.port->link_up(),
                      .on_return = [kernel = unit.kernel.get()] { kernel->follow_interface(); },
                      .on_link = [device](bool up) { device->report_link(up); },
                      .on_gone = [device] { device->report_gone(); }});
   }
   service_->start(std::move(ports), [eal = eal_.get()] { eal->unpin(); });
+}
+
+void Stack::Impl::launch() {
+  if (!dormant_) start_service();
   telemetry_ = std::make_unique<Telemetry>([this] {
     std::vector<std::pair<std::string, CounterList>> all;
     for (const Unit& unit : units) all.emplace_back(unit.device->config().name, counters_of(unit));
     return all;
   });
+  launch_workers();
+}
+
+void Stack::Impl::launch_workers() {
   if (embedded) return;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     rte_eal_remote_launch(worker_main, workers_[i].get(), eal_->workers()[i]);

@@ -11,6 +11,25 @@
 
 namespace uroce::glue {
 
+Result<Stack> StackAccess::start(const std::vector<std::string>& args, const StackOptions& options,
+                                 AskPredecessor ask) {
+  auto impl = std::make_unique<Stack::Impl>();
+  if (auto ok = impl->set_up(args, options, std::move(ask)); !ok) return std::unexpected(ok.error());
+  return Stack(std::move(impl));
+}
+
+void StackAccess::awaken(Stack& stack) { stack.impl_->awaken(); }
+
+Result<std::vector<message::DeviceFacts>> StackAccess::facts(const Stack& stack) { return stack.impl_->facts(); }
+
+message::Belongings StackAccess::lend(const Stack& stack) { return stack.impl_->lend(); }
+
+void StackAccess::freeze(Stack& stack) { stack.impl_->freeze(); }
+
+void StackAccess::thaw(Stack& stack) { stack.impl_->thaw(); }
+
+void StackAccess::abandon(Stack& stack) { stack.impl_->abandon(); }
+
 std::vector<std::shared_ptr<control::Device>> StackAccess::devices(const Stack& stack) {
   std::vector<std::shared_ptr<control::Device>> out;
   for (const auto& unit : stack.impl_->units) out.push_back(unit.device);

@@ -12,7 +12,10 @@
 
 #include "cm/manager.h"
 #include "control/device.h"
+#include "message/belongings.h"
 #include "message/operator_messages.h"
+#include "message/succession_messages.h"
+#include "pmd_glue/predecessor.h"
 #include "pmd_glue/telemetry.h"
 #include "service/capture.h"
 
@@ -20,6 +23,27 @@ namespace uroce::glue {
 
 class StackAccess {
  public:
+  // --- A planned restart ------------------------------------------------------------------------------------------
+
+  /// As Stack::start(), for a successor: its ports use the sockets of the daemon before, and nothing is received or
+  /// sent before awaken(). Engines answer calls meanwhile. Errors: those of Stack::start() and `ask`; EOPNOTSUPP (a
+  /// port that is no interface of the kernel).
+  static Result<Stack> start(const std::vector<std::string>& args, const StackOptions& options, AskPredecessor ask);
+  /// The other daemon never uses its ports again.
+  static void awaken(Stack& stack);
+  /// Errors: EOPNOTSUPP (a port that is no interface of the kernel).
+  static Result<std::vector<message::DeviceFacts>> facts(const Stack& stack);
+  /// Descriptors for a successor. Any thread.
+  static message::Belongings lend(const Stack& stack);
+  /// Stops the engines' loops, so that nothing is received or sent. The thread that called start(), which polls no
+  /// embedded stack meanwhile.
+  static void freeze(Stack& stack);
+  static void thaw(Stack& stack);
+  /// After freeze(), where the process ends at once: ends EAL, and leaves everything else as it is.
+  static void abandon(Stack& stack);
+
+  // ----------------------------------------------------------------------------------------------------------------
+
   /// The devices, one for each port, in port order. Their engines end with the stack.
   static std::vector<std::shared_ptr<control::Device>> devices(const Stack& stack);
   /// The connection manager of all devices, which the first call starts. Any thread. Errors: those of

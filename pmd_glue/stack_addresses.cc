@@ -28,6 +28,7 @@ Result<std::vector<Gid>> Stack::Impl::make_neighbourhood(Unit& unit, std::size_t
   Port& port = *unit.port;
   const bool kernels = takes_kernel_addresses(port, options, index);
   unit.kernel = std::make_unique<KernelStack>(port, kernels, static_cast<uint32_t>(options.vlan));
+  if (inherited_ != nullptr) unit.kernel->begin_inheriting(*inherited_, device_name(index));
   std::vector<Gid> gids;
   if (kernels) {
     auto made = KernelNeighbourhood::open(port, service_->waker(), *clock_);
@@ -56,7 +57,9 @@ Result<std::vector<Gid>> Stack::Impl::make_neighbourhood(Unit& unit, std::size_t
     unit.own_addresses = made.get();
     unit.neighbourhood = std::move(made);
   }
-  return unit.kernel->set_addresses(gids);
+  gids = unit.kernel->set_addresses(gids);
+  unit.kernel->end_inheriting();
+  return gids;
 }
 
 void Stack::Impl::join_neighbourhood(Unit& unit) {

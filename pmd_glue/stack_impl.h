@@ -14,6 +14,8 @@
 
 #include "cm/manager.h"
 #include "control/device.h"
+#include "message/belongings.h"
+#include "message/succession_messages.h"
 #include "net/address.h"
 #include "pmd_glue/clock.h"
 #include "pmd_glue/eal.h"
@@ -23,6 +25,7 @@
 #include "pmd_glue/kernel_stack.h"
 #include "pmd_glue/own_neighbourhood.h"
 #include "pmd_glue/port.h"
+#include "pmd_glue/predecessor.h"
 #include "pmd_glue/ring_pair.h"
 #include "pmd_glue/service_thread.h"
 #include "pmd_glue/shared_queue.h"
@@ -54,7 +57,8 @@ struct Stack::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  Result<void> set_up(const std::vector<std::string>& args, const StackOptions& options);
+  /// With `ask`, ports and engines are those of the daemon before, and dormant until awaken().
+  Result<void> set_up(const std::vector<std::string>& args, const StackOptions& options, glue::AskPredecessor ask = {});
   /// Embedded: one pass of the calling thread's engines.
   bool poll_here();
   /// Embedded: gives the core away, until something is due at most.
@@ -75,6 +79,13 @@ struct Stack::Impl {
   glue::CounterList counters_of(const Unit& unit) const;
   /// The same without those of the engines.
   glue::CounterList port_counters_of(const Unit& unit) const;
+  // See StackAccess.
+  Result<std::vector<message::DeviceFacts>> facts() const;
+  message::Belongings lend() const;
+  void freeze();
+  void thaw();
+  void awaken();
+  void abandon();
   const glue::Eal& eal() const { return *eal_; }
   std::span<const std::unique_ptr<glue::Worker>> workers() const { return workers_; }
 
@@ -85,6 +96,9 @@ struct Stack::Impl {
 
  private:
   Result<void> open_ports(const StackOptions& options);
+  /// Asks the daemon before for what it has.
+  Result<void> inherit(const StackOptions& options, const glue::AskPredecessor& ask);
+  Result<std::vector<message::DeviceFacts>> facts_before_opening(const StackOptions& options) const;
   Result<void> make_unit(Unit& unit, std::size_t index, const StackOptions& options);
   /// Makes the unit's neighbourhood, and returns the device's first addresses.
   Result<std::vector<Gid>> make_neighbourhood(Unit& unit, std::size_t index, const StackOptions& options);
@@ -98,6 +112,8 @@ struct Stack::Impl {
   void join_rings(const glue::Worker& worker);
   void make_loops();
   void launch();
+  void launch_workers();
+  void start_service();
   /// The engine of the loop that the calling thread is in; 0 outside of loops.
   uint32_t engine_here() const;
   bool poll_engine(uint32_t engine);
@@ -110,7 +126,9 @@ struct Stack::Impl {
   std::unique_ptr<glue::RingPair> rings_;
   rte_mempool* external_pool_ = nullptr;  ///< see EtherSink
   std::vector<std::unique_ptr<glue::Worker>> workers_;
-  std::vector<unsigned> launched_;  ///< lcores that run a worker
+  std::vector<unsigned> launched_;            ///< lcores that run a worker
+  message::Belongings* inherited_ = nullptr;  ///< of the daemon before, during set_up()
+  bool dormant_ = false;                      ///< until awaken()
   std::unique_ptr<glue::Telemetry> telemetry_;
   std::thread::id owner_;
   /// An embedded stack's engine, in the hands of one thread after another.

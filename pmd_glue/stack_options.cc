@@ -27,6 +27,8 @@ Result<std::vector<Gid>> parse_gateways(const std::string& text) {
 
 }  // namespace
 
+std::string device_name(std::size_t index) { return fmt::format("uroce{}", index); }
+
 Result<void> check_options(const StackOptions& options) {
   for (std::size_t i = 0; i <= std::max(options.ports.size(), options.addresses.size()); ++i) {
     const StackOptions of_port = options_of_port(options, i);

@@ -13,6 +13,9 @@
 
 namespace uroce::glue {
 
+/// The name of the device on port `index`.
+std::string device_name(std::size_t index);
+
 /// Checks the settings that depend on no port: numbers and their ranges. Errors: EINVAL, naming the setting.
 Result<void> check_options(const StackOptions& options);
 

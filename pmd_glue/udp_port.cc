@@ -15,6 +15,15 @@
 
 namespace uroce::glue {
 
+namespace {
+
+std::string receiver_name(const std::string& device) { return fmt::format("{} UDP socket", device); }
+std::string sender_name(const std::string& device, std::size_t number) {
+  return fmt::format("{} UDP source {}", device, number);
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Port>> UdpPort::open(const KernelInterface& on, uint16_t number, const PortOptions& options) {
   std::unique_ptr<UdpPort> port(new UdpPort(static_cast<uint16_t>(RTE_MAX_ETHPORTS + number)));
   if (auto ok = port->set_up(on, options); !ok) return std::unexpected(ok.error());
@@ -46,20 +55,51 @@ Result<void> UdpPort::set_up(const KernelInterface& on, const PortOptions& optio
                                          *asked, interface_, *own));
   }
   if (auto ok = choose_path_mtu(*asked != 0 ? *asked : std::min(*own, kFullMtu)); !ok) return ok;
+  take_heritage(options);
   rx_interrupts_ = options.rx_interrupts;
   tx_slots_ = options.tx_descriptors;
   return make_pool(options.rx_descriptors, options.engines);
 }
 
 Result<void> UdpPort::start() {
-  auto socket = udp::Socket::open(interface_);
+  message::Belongings* const inherited = std::exchange(inherited_, nullptr);
+  auto socket = inherited != nullptr ? udp::Socket::adopt(inherited->take(receiver_name(device_)), interface_)
+                                     : udp::Socket::open(interface_);
   if (!socket) return fail_port(socket.error().code, socket.error().text);
-  active_ = std::make_unique<Active>(interface_, std::move(*socket), pool_, mac_);
-  if (auto ok = active_->readable.watch(active_->socket.fd()); !ok) return ok;
+  active_ = std::make_unique<Active>(interface_, std::move(*socket), inherited_senders(inherited), pool_, mac_);
   started_ = true;
   note(description(), NoteLevel::info);
+  if (inherited != nullptr) return {};
+  if (auto ok = active_->readable.watch(active_->socket.fd()); !ok) return ok;
   refresh_link();
   return {};
+}
+
+std::vector<udp::Socket> UdpPort::inherited_senders(message::Belongings* belongings) const {
+  std::vector<udp::Socket> out;
+  for (std::size_t i = 0; belongings != nullptr && i < udp::kSourcePorts; ++i) {
+    auto socket = udp::Socket::adopt(belongings->take(sender_name(device_, i)), interface_);
+    if (socket) out.push_back(std::move(*socket));
+  }
+  return out;
+}
+
+bool UdpPort::has_lent(const message::Belongings& belongings, const std::string& device) {
+  const std::string name = receiver_name(device);
+  return std::ranges::any_of(belongings.list(), [&](const auto& one) { return one.first == name; });
+}
+
+void UdpPort::lend(message::Belongings& belongings, const std::string& device) const {
+  belongings.lend(receiver_name(device), active_->socket.fd());
+  const auto& senders = active_->sources.sockets();
+  for (std::size_t i = 0; i < senders.size(); ++i) belongings.lend(sender_name(device, i), senders[i].fd());
+}
+
+void UdpPort::awaken() {
+  if (auto ok = active_->readable.watch(active_->socket.fd()); !ok)
+    note(fmt::format("port {}: {}", name_, ok.error().text));
+  refresh_link();
+  Port::awaken();
 }
 
 void UdpPort::stop() {

@@ -21,6 +21,8 @@ class UdpPort final : public Port {
   /// Sets up a port, not yet started. `number` differs from those of all other ports on interfaces of the kernel.
   /// Errors: those of EthdevPort::open(); EINVAL for a VLAN.
   static Result<std::unique_ptr<Port>> open(const KernelInterface& on, uint16_t number, const PortOptions& options);
+  /// Whether a daemon's belongings have the sockets of such a port.
+  static bool has_lent(const message::Belongings& belongings, const std::string& device);
   ~UdpPort() override { close(); }
   UdpPort(const UdpPort&) = delete;
   UdpPort& operator=(const UdpPort&) = delete;
@@ -41,14 +43,21 @@ class UdpPort final : public Port {
   void arm_interrupt(uint16_t, bool) const override {}  // its descriptor always is
   std::vector<std::pair<std::string, uint64_t>> counters(uint16_t queue) const override;
 
+  void lend(message::Belongings& belongings, const std::string& device) const override;
+  void awaken() override;
+
   void refresh_link() override;
   void receive_groups(std::span<const EthAddr>) override {}
   void receive_group_addresses(std::span<const Gid> groups) override;
 
  private:
   struct Active {
-    Active(const std::string& interface, udp::Socket s, rte_mempool* pool, const EthAddr& mac)
-        : socket(std::move(s)), sources(interface, socket), receiver(pool, mac), sender(socket.has_ipv6()) {}
+    Active(const std::string& interface, udp::Socket s, std::vector<udp::Socket> senders, rte_mempool* pool,
+           const EthAddr& mac)
+        : socket(std::move(s)),
+          sources(interface, socket, std::move(senders)),
+          receiver(pool, mac),
+          sender(socket.has_ipv6()) {}
     udp::Socket socket;
     udp::SourcePorts sources;
     kif::Readable readable;
@@ -58,6 +67,8 @@ class UdpPort final : public Port {
 
   explicit UdpPort(uint16_t id) : Port(Kind::udp, id) {}
   Result<void> set_up(const KernelInterface& on, const PortOptions& options);
+  /// The sockets of start() that send, of the daemon before; none without one.
+  std::vector<udp::Socket> inherited_senders(message::Belongings* belongings) const;
   /// Sockets for the interface that there is now, in the places of those that there were.
   Result<void> renew_sockets();
   /// Follows an interface that went and came back. True while it can send and receive.

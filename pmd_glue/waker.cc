@@ -9,9 +9,29 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string>
 #include <string_view>
+#include <utility>
 
 namespace uroce::glue {
+
+namespace {
+
+std::string read_name(std::size_t engine) { return fmt::format("engine {} sleeps on", engine); }
+std::string write_name(std::size_t engine) { return fmt::format("engine {} is woken by", engine); }
+
+bool is_end_of_pipe(int fd, int access) {
+  struct stat about{};
+  return fstat(fd, &about) == 0 && S_ISFIFO(about.st_mode) && (fcntl(fd, F_GETFL) & O_ACCMODE) == access;
+}
+
+bool is_same_pipe(int a, int b) {
+  struct stat of_a{};
+  struct stat of_b{};
+  return fstat(a, &of_a) == 0 && fstat(b, &of_b) == 0 && of_a.st_ino == of_b.st_ino && of_a.st_dev == of_b.st_dev;
+}
+
+}  // namespace
 
 Waker::Waker() : epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   int ends[2];
@@ -28,6 +48,31 @@ Waker::~Waker() {
   close(epoll_);
   if (read_end_ >= 0) close(read_end_);
   if (write_end_ >= 0) close(write_end_);
+}
+
+void Waker::lend(message::Belongings& belongings, std::size_t engine) const {
+  belongings.lend(read_name(engine), read_end_);
+  belongings.lend(write_name(engine), write_end_);
+}
+
+void Waker::inherit(message::Belongings& belongings, std::size_t engine) {
+  message::Fd reads = belongings.take(read_name(engine));
+  message::Fd writes = belongings.take(write_name(engine));
+  if (!is_end_of_pipe(reads.get(), O_RDONLY) || !is_end_of_pipe(writes.get(), O_WRONLY)) return;
+  if (!is_same_pipe(reads.get(), writes.get())) return;
+  inherited_read_end_ = std::move(reads);
+  inherited_write_end_ = std::move(writes);
+}
+
+// The old pipe ends with its last descriptors, and the epoll instance forgets it then. Other threads may be writing.
+void Waker::awaken() {
+  if (!inherited_read_end_) return;
+  dup3(inherited_write_end_.get(), write_end_, O_CLOEXEC);
+  dup3(inherited_read_end_.get(), read_end_, O_CLOEXEC);
+  watch(read_end_);
+  inherited_write_end_.reset();
+  inherited_read_end_.reset();
+  wake_always();
 }
 
 void Waker::wake_always() {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "message/belongings.h"
 
 namespace uroce::glue {
 
@@ -38,6 +39,15 @@ class Waker {
   /// Errors: EMFILE and the like.
   Result<int> new_descriptor() const;
 
+  // --- A planned restart: other processes write to the pipe of the daemon before ----------------------------------
+
+  /// Lends both ends of the pipe, for the engine with this index.
+  void lend(message::Belongings& belongings, std::size_t engine) const;
+  /// Takes both ends that were lent, for awaken(). Until then this waker has its own.
+  void inherit(message::Belongings& belongings, std::size_t engine);
+  /// Sleeps end by the inherited pipe from now on. No effect without one.
+  void awaken();
+
   // --- The sleeping thread --------------------------------------------------------------------------------------
 
   /// Announces the sleep. Look for work once more afterwards: work that is made later wakes.
@@ -60,6 +70,8 @@ class Waker {
   int read_end_ = -1;
   int write_end_ = -1;
   int epoll_ = -1;
+  message::Fd inherited_read_end_;
+  message::Fd inherited_write_end_;
   /// Descriptors whose events sleep() takes, and the bytes of one.
   struct Counted {
     int fd;

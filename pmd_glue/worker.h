@@ -41,6 +41,8 @@ class alignas(64) Worker {
   void run();
   /// Any thread.
   void stop();
+  /// Between run() and another run().
+  void begin_again() { stop_.store(false, std::memory_order_relaxed); }
   /// After the last round, on any thread: sends the ACKs that are due.
   void finish();
   /// One round: true when there was work.

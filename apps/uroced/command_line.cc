@@ -32,6 +32,8 @@ Examples:
     uroced --interface eth0 --address 192.0.2.11/24
   As the service does, with a file:
     uroced --config /etc/uroce/uroced.toml
+  Replace the daemon that runs with this file by this program, as after an upgrade:
+    uroced --config /etc/uroce/uroced.toml --replace
   Check a file and this machine's cards; the cards alone:
     uroced --check /etc/uroce/uroced.toml
     uroced --check
@@ -101,6 +103,9 @@ std::optional<std::string> take_set(const std::string& word, std::vector<Overrid
 std::optional<std::string> problem_of(const CommandLine& command) {
   const int jobs = (command.check ? 1 : 0) + (command.demo ? 1 : 0) + (command.config_file.empty() ? 0 : 1);
   if (jobs > 1) return "--config, --check and --demo exclude each other; give only one";
+  if (command.replace && (command.check || command.demo)) {
+    return "--replace takes over from a daemon with ports on interfaces; it goes with neither --check nor --demo";
+  }
   if (command.demo && !command.interfaces.empty()) return "--demo needs no interface; leave --interface out";
   if (jobs == 0 && command.eal.empty() && command.interfaces.empty()) {
     return "there is no port to serve; give --interface NAME, --config FILE, or EAL arguments that name a port before "
@@ -141,6 +146,9 @@ std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* c
                         "Report the faults of this file, if given, and the state of the cards, and end")
           .shown_as("[FILE]");
   program.flag("--demo", command.demo, "Two devices joined back to back, without hardware or configuration");
+  program.flag("--replace", command.replace,
+               "Take over from the daemon that runs on this socket, with the same ports, and end it; for ports on "
+               "interfaces that the kernel keeps");
   program.texts("--set", sets, "Set TABLE.KEY=VALUE, in place of the file's value; may be repeated");
   std::vector<Override> keys;
   add_keys(program, keys);

@@ -18,7 +18,10 @@
 #include "pmd_glue/notes.h"
 #include "pmd_glue/stack_access.h"
 #include "privilege/privilege.h"
+#include "service/listener.h"
 #include "uroced/eal_choice.h"
+#include "uroced/hand_over.h"
+#include "uroced/heritage.h"
 #include "uroced/log.h"
 #include "uroced/metrics_server.h"
 #include "uroced/ping_answers.h"
@@ -49,6 +52,7 @@ class Daemon {
     privilege::prepare_privileges();
     if (auto ok = start(); !ok) {
       log_->error("{}", ok.error().text);
+      if (heritage_) heritage_->give_up(ok.error());
       end_services();
       return ok.error().code == EINVAL ? kUnusable : kFailed;
     }
@@ -58,6 +62,7 @@ class Daemon {
     for (;;) {
       const auto signal = next_signal(time_to_look());
       feed_watchdog();
+      if (signal == Signals::kBell) answer_successor();
       if (signal == SIGHUP) reload();
       if (signal == SIGTERM) return drain("SIGTERM");
       if (signal == SIGINT) return drain("SIGINT");
@@ -74,7 +79,9 @@ class Daemon {
     glue::set_note_writer([log = log_](glue::NoteLevel level, std::string_view text) {
       log->write(level == glue::NoteLevel::info ? LogLevel::info : LogLevel::warning, text);
     });
-    auto stack = Stack::start(eal.args, config_.stack_options());
+    auto stack = heritage_ ? glue::StackAccess::start(eal.args, config_.stack_options(),
+                                                      [this](auto facts) { return ask_predecessor(std::move(facts)); })
+                           : Stack::start(eal.args, config_.stack_options());
     if (!stack) return std::unexpected(stack.error());
     stack_.emplace(std::move(*stack));
     // The server's threads inherit the CPUs of this thread.
@@ -91,7 +98,7 @@ class Daemon {
         .engines = [this] { return glue::StackAccess::engines(*stack_); }};
     if (auto ok = start_server(devices, std::move(ports)); !ok) return ok;
     if (stack_->embedded()) glue::StackAccess::return_to_main_lcore();
-    return {};
+    return heritage_ ? take_over() : Result<void>();
   }
 
   // Before the ports are opened: daemons that start together must not share them, and the later one ends at once.
@@ -99,6 +106,12 @@ class Daemon {
     auto rights = Rights::plan(config_, *log_);
     if (!rights) return std::unexpected(rights.error());
     rights_ = std::move(*rights);
+    if (command_.replace) {
+      auto heritage = Heritage::find(config_.server.socket);
+      if (!heritage) return std::unexpected(heritage.error());
+      heritage_ = std::move(*heritage);
+      return {};
+    }
     rights_->make_folder_of_socket();
     auto right = SocketRight::take(config_.server.socket, signals_, *log_);
     if (!right) return std::unexpected(right.error());
@@ -106,10 +119,32 @@ class Daemon {
     return {};
   }
 
-  // Before the rights are given up, which every thread does then.
+  Result<message::Belongings*> ask_predecessor(std::vector<message::DeviceFacts> facts) {
+    auto belongings = heritage_->ask(std::move(facts));
+    if (!belongings) return belongings;
+    auto right = heritage_->socket_right();
+    if (!right) return std::unexpected(right.error());
+    socket_right_ = std::move(*right);
+    metrics_socket_ = MetricsServer::inherit(**belongings, config_.metrics_listen);
+    return belongings;
+  }
+
+  Result<void> take_over() {
+    if (auto ok = heritage_->take_over(*server_, *log_); !ok) return ok;
+    glue::StackAccess::awaken(*stack_);
+    socket_right_->become_owner();
+    heritage_.reset();
+    if (auto ok = metrics_socket_ ? start_metrics() : Result<void>(); !ok) log_->error("{}", ok.error().text);
+    server_->begin();
+    return {};
+  }
+
+  // Before the rights are given up, which every thread does then. A socket of the daemon before needs no right, and is
+  // that one's until the end.
   Result<void> start_metrics() {
-    if (config_.metrics_listen.empty()) return {};
-    auto metrics = MetricsServer::start(config_.metrics_listen, [this] { return metrics_state(); });
+    if (config_.metrics_listen.empty() || (metrics_socket_ && heritage_)) return {};
+    auto metrics =
+        MetricsServer::start(config_.metrics_listen, [this] { return metrics_state(); }, std::move(metrics_socket_));
     if (!metrics) return std::unexpected(metrics.error());
     metrics_ = std::move(*metrics);
     log_->info("metrics are at http://{}/metrics", config_.metrics_listen);
@@ -154,6 +189,10 @@ class Daemon {
     rights_->keep_for(glue::StackAccess::drivers(*stack_));
     service::ServerConfig config = config_.server;
     config.owner = socket_right_->owner();
+    if (heritage_) config.inherited = heritage_->belongings();
+    desk_ = std::make_shared<SuccessionDesk>(
+        signals_, SuccessionDesk::Daemon{.facts = [this] { return facts(); }, .lend = [this] { return lend(); }});
+    config.succession = desk_;
     config.before_serving = [&] { return rights_->give_up(); };
     auto server =
         service::Server::start(std::move(config), devices, log_of(*log_), connections_.get(), std::move(ports));
@@ -251,6 +290,24 @@ class Daemon {
     log_->info("SIGHUP: {}", changes.empty() ? "nothing has changed" : "the settings were read again");
   }
 
+  // Clients' threads call these two.
+  Result<std::vector<message::DeviceFacts>> facts() const {
+    if (serving_ == nullptr) return fail(EAGAIN, "the running daemon is still starting; try again");
+    return glue::StackAccess::facts(*stack_);
+  }
+
+  message::Belongings lend() const {
+    message::Belongings out = glue::StackAccess::lend(*stack_);
+    socket_right_->lend(out);
+    out.lend(service::kListenerName, serving_.load()->listener());
+    if (metrics_) metrics_->lend(out);
+    return out;
+  }
+
+  void answer_successor() {
+    if (const auto request = desk_->request()) desk_->refuse(hand_over(*request, *server_, *stack_, *log_));
+  }
+
   int drain(std::string_view why) {
     sd_notify(0, "STOPPING=1");
     signals_.leave_at_a_later_one();
@@ -266,6 +323,7 @@ class Daemon {
 
   /// Ends what needs the engines, on another thread, because this one may have to run them.
   void end_services() {
+    if (desk_) desk_->close();
     metrics_.reset();
     if (!pings_ && !server_) return;
     std::atomic<bool> stopped{false};
@@ -292,10 +350,13 @@ class Daemon {
   Config config_;
   std::shared_ptr<Log> log_;
   std::optional<Rights> rights_;
+  std::optional<Heritage> heritage_;  // until it is taken over
+  message::Fd metrics_socket_;        // the same
   std::optional<SocketRight> socket_right_;
   std::optional<Stack> stack_;
   std::unique_ptr<cm::Manager> connections_;
   std::unique_ptr<PingAnswers> pings_;
+  std::shared_ptr<SuccessionDesk> desk_;
   std::unique_ptr<service::Server> server_;  // must end before the stack
   std::atomic<const service::Server*> serving_{nullptr};
   std::unique_ptr<MetricsServer> metrics_;  // reads all of the above

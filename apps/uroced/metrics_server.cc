@@ -116,10 +116,19 @@ Result<ListenAddress> parse_listen_address(std::string_view text) {
   return out;
 }
 
-Result<std::unique_ptr<MetricsServer>> MetricsServer::start(const std::string& listen, Read read) {
+message::Fd MetricsServer::inherit(message::Belongings& belongings, const std::string& listen) {
+  message::Fd fd = belongings.take(kName);
+  const auto where = parse_listen_address(listen);
+  if (!where || !message::is_socket(fd.get(), where->address.ss_family, SOCK_STREAM)) return {};
+  if (!message::is_bound_to(fd.get(), reinterpret_cast<const sockaddr*>(&where->address), where->bytes)) return {};
+  return fd;
+}
+
+Result<std::unique_ptr<MetricsServer>> MetricsServer::start(const std::string& listen, Read read,
+                                                            message::Fd inherited) {
   const auto where = parse_listen_address(listen);
   if (!where) return fail(EINVAL, fmt::format("metrics.listen = \"{}\": {}", listen, where.error().text));
-  const auto fd = listen_at(listen, *where);
+  const auto fd = inherited ? Result<int>(inherited.release()) : listen_at(listen, *where);
   if (!fd) return std::unexpected(fd.error());
   std::unique_ptr<MetricsServer> server(new MetricsServer(std::move(read)));
   server->daemon_ = MHD_start_daemon(
@@ -133,6 +142,7 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::start(const std::string& l
                                     "(LimitNPROC, LimitNOFILE)",
                                     listen));
   }
+  server->listener_ = *fd;
   return server;
 }
 

@@ -11,6 +11,7 @@
 
 #include <uroce/error.h>
 
+#include "message/belongings.h"
 #include "metrics/page.h"
 #include "uroced/connection_bounds.h"
 
@@ -34,8 +35,13 @@ class MetricsServer {
   /// The page's contents; nothing while the daemon is starting. Called by the server's thread.
   using Read = std::function<std::optional<metrics::State>()>;
 
-  /// Errors: EINVAL, and those of bind(2) and listen(2), naming the setting.
-  static Result<std::unique_ptr<MetricsServer>> start(const std::string& listen, Read read);
+  /// `inherited`: a socket that listens there already. Errors: EINVAL, and those of bind(2) and listen(2), naming the
+  /// setting.
+  static Result<std::unique_ptr<MetricsServer>> start(const std::string& listen, Read read, message::Fd inherited = {});
+  /// The socket of the daemon before, if it listened at the same address.
+  static message::Fd inherit(message::Belongings& belongings, const std::string& listen);
+  /// Any thread.
+  void lend(message::Belongings& belongings) const { belongings.lend(kName, listener_); }
   /// Ends the connections.
   ~MetricsServer();
   MetricsServer(const MetricsServer&) = delete;
@@ -47,8 +53,11 @@ class MetricsServer {
  private:
   explicit MetricsServer(Read read);
 
+  static constexpr const char* kName = "metrics";
+
   const Read read_;
   ConnectionBounds bounds_;
+  int listener_ = -1;  ///< the library's
   MHD_Daemon* daemon_ = nullptr;
 };
 

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -32,19 +33,31 @@ Signals::Signals() {
   pthread_sigmask(SIG_BLOCK, &set_, nullptr);
   signal(SIGPIPE, SIG_IGN);
   fd_ = signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK);
+  bell_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
-Signals::~Signals() { close(fd_); }
+Signals::~Signals() {
+  close(fd_);
+  close(bell_);
+}
+
+void Signals::ring() const {
+  const uint64_t one = 1;
+  [[maybe_unused]] const auto written = write(bell_, &one, sizeof one);
+}
 
 std::optional<int> Signals::wait(std::chrono::milliseconds limit) {
   signalfd_siginfo info{};
-  const auto take = [&] { return read(fd_, &info, sizeof info) == ssize_t{sizeof info}; };
-  if (take()) return static_cast<int>(info.ssi_signo);
-  if (limit == std::chrono::milliseconds(0)) return std::nullopt;
-  pollfd one{fd_, POLLIN, 0};
-  poll(&one, 1, static_cast<int>(std::max<int64_t>(limit.count(), -1)));
-  if (take()) return static_cast<int>(info.ssi_signo);
-  return std::nullopt;
+  const auto take = [&]() -> std::optional<int> {
+    uint64_t count = 0;
+    if (read(fd_, &info, sizeof info) == ssize_t{sizeof info}) return static_cast<int>(info.ssi_signo);
+    if (read(bell_, &count, sizeof count) == ssize_t{sizeof count}) return kBell;
+    return std::nullopt;
+  };
+  if (const auto taken = take(); taken || limit == std::chrono::milliseconds(0)) return taken;
+  pollfd both[] = {{fd_, POLLIN, 0}, {bell_, POLLIN, 0}};
+  poll(both, 2, static_cast<int>(std::max<int64_t>(limit.count(), -1)));
+  return take();
 }
 
 void Signals::leave_at_a_later_one() {

@@ -17,6 +17,10 @@ class Signals {
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
+  /// Of wait(): no signal, but ring().
+  static constexpr int kBell = 0;
+  /// Any thread: ends a wait, or the next one.
+  void ring() const;
   /// The next signal, or nullopt after `limit`; a negative one waits for ever.
   std::optional<int> wait(std::chrono::milliseconds limit);
   /// For when the program begins to end: from now on SIGTERM and SIGINT end the process at once, with exit code 1, if
@@ -26,6 +30,7 @@ class Signals {
  private:
   sigset_t set_{};
   int fd_ = -1;
+  int bell_ = -1;
 };
 
 }  // namespace uroce::daemon

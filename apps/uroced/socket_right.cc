@@ -65,6 +65,15 @@ Result<SocketRight> SocketRight::take(const std::string& socket, Signals& signal
   }
 }
 
+Result<SocketRight> SocketRight::share(const std::string& socket, message::Belongings& belongings) {
+  auto owner = SocketOwner::share(socket, belongings.take(kName).release());
+  if (!owner) return std::unexpected(owner.error());
+  const bool of_uroce_run = owner->file().holder().of_uroce_run;
+  return SocketRight(std::move(*owner), of_uroce_run);
+}
+
+void SocketRight::become_owner() { owner_->become_owner({.process = getpid(), .of_uroce_run = of_uroce_run_}); }
+
 Result<void> SocketRight::keep() {
   if (!of_uroce_run_ || owner_->file().lock(LockByte::claim, LockKind::exclusive)) return {};
   owner_->leave_file();

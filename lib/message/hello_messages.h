@@ -16,6 +16,8 @@ namespace uroce::message {
 
 /// Of Hello::features: the daemon takes a packet socket as proof of CAP_NET_RAW (Op::prove_raw_packets).
 inline constexpr uint64_t kTakesPacketSocket = 1;
+/// The daemon can hand over to a successor (Op::take_over).
+inline constexpr uint64_t kHandsOver = 2;
 
 /// The versions that one side speaks. Its encoding never changes: `protocol` says which members follow.
 struct Hello {

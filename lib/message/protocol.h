@@ -73,6 +73,7 @@ enum class Op : uint16_t {
   create_xrc_target = 42,
   open_xrc_target = 43,
   prove_raw_packets = 44,  ///< of daemons with kTakesPacketSocket; a packet socket comes beside it
+  take_over = 45,          ///< of daemons with kHandsOver (succession_messages.h)
   // The connection manager's (cm_messages.h). Those that concern a queue pair, too, are calls of its device.
   cm_create_channel = 64,
   cm_destroy_channel = 65,

@@ -138,8 +138,19 @@ Result<SocketOwner> SocketOwner::adopt(const std::string& socket, int fd) {
   return fail(EINVAL, socket + ": descriptor " + std::to_string(fd) + " is not the lock of this socket");
 }
 
+Result<SocketOwner> SocketOwner::share(const std::string& socket, int fd) {
+  auto owner = adopt(socket, fd);
+  if (owner) owner->shared_ = true;
+  return owner;
+}
+
+void SocketOwner::become_owner(const SocketHolder& holder) {
+  shared_ = false;
+  file_.write_holder(holder);
+}
+
 SocketOwner::~SocketOwner() {
-  if (file_) file_.remove();
+  if (file_ && !shared_) file_.remove();
 }
 
 std::string in_use(const std::string& socket, const SocketHolder& holder) {

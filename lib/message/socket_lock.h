@@ -67,9 +67,12 @@ class SocketOwner {
   static Result<SocketOwner> take(const std::string& socket, bool of_uroce_run = false);
   /// The right that a parent process took: a descriptor of the lock's file. Error: EINVAL (it is none).
   static Result<SocketOwner> adopt(const std::string& socket, int fd);
+  /// The right that a running daemon is about to pass: the same, but the file stays its until become_owner().
+  static Result<SocketOwner> share(const std::string& socket, int fd);
+  void become_owner(const SocketHolder& holder);
   SocketOwner(SocketOwner&& other) noexcept = default;
   SocketOwner& operator=(SocketOwner&& other) = delete;
-  /// Removes the file.
+  /// Removes the file, unless another process still owns it.
   ~SocketOwner();
 
   const std::string& socket() const { return socket_; }
@@ -82,6 +85,7 @@ class SocketOwner {
 
   std::string socket_;
   LockFile file_;
+  bool shared_ = false;
 };
 
 /// Why a socket cannot be had.

@@ -39,14 +39,15 @@ class Numbers {
 };
 
 /// Writes the rows of one device.
-class Bequest {
+class DeviceRows {
  public:
-  Bequest(const ClientState& client, EstateWriter& out) : client_(client), out_(out) {}
+  DeviceRows(const ClientState& client, EstateWriter& out) : client_(client), out_(out) {}
 
   Result<void> write(uint32_t number) {
     if (auto possible = check(); !possible) return possible;
-    for (auto part : {&Bequest::pieces, &Bequest::domains, &Bequest::regions, &Bequest::windows, &Bequest::channels,
-                      &Bequest::completion_queues, &Bequest::shared_queues, &Bequest::handles, &Bequest::queue_pairs}) {
+    for (auto part :
+         {&DeviceRows::pieces, &DeviceRows::domains, &DeviceRows::regions, &DeviceRows::windows, &DeviceRows::channels,
+          &DeviceRows::completion_queues, &DeviceRows::shared_queues, &DeviceRows::handles, &DeviceRows::queue_pairs}) {
       number_ = number;
       if (auto written = (this->*part)(); !written) return written;
     }
@@ -285,7 +286,7 @@ Result<void> bequeath(const Program& program, std::span<ClientState* const> devi
       estate.add(DeviceRow{.number = number, .id = client.id});
       continue;
     }
-    if (auto written = Bequest(client, estate).write(number); !written) return written;
+    if (auto written = DeviceRows(client, estate).write(number); !written) return written;
   }
   return {};
 }

@@ -63,7 +63,7 @@ void Client::run() {
                                   fmt::format("client {} ({}, process {}) is disconnected: {}", program_.id,
                                               program_.peer.command, program_.peer.pid, why));
   }
-  if (!left_) disconnect();
+  disconnect();
   release();
   done_.store(true, std::memory_order_release);
   program_.server.finished();
@@ -98,8 +98,7 @@ Result<std::optional<message::Packet>> Client::next_packet() {
     if ((waiting_[i + 2].revents & POLLIN) != 0) devices_[i]->forward_events();
   }
   if (waiting_[0].revents != 0) {
-    left_ = !gate.pass();
-    if (left_) return fail(ECONNRESET, "another daemon serves it");
+    gate.pass();
     return std::nullopt;
   }
   if (waiting_[1].revents == 0) return std::nullopt;
@@ -136,8 +135,20 @@ bool Client::serve(const message::Packet& packet, std::string& why) {
     why = answer.error().text;
     return false;
   }
+  if (sent && program_.turn != nullptr) {
+    be_replaced();
+    return false;
+  }
   if (!sent && sent.error().code != EPIPE && sent.error().code != ECONNRESET) why = sent.error().text;
   return sent.has_value();
+}
+
+// Where the successor takes over, this process ends before this returns.
+void Client::be_replaced() {
+  const Error why = program_.turn->run(connection_);
+  program_.turn.reset();
+  program_.server.log_always(Severity::warning, fmt::format("process {} does not take over: {}; this daemon goes on",
+                                                            program_.peer.pid, why.text));
 }
 
 Result<ClientState*> Client::device_of(const message::RequestHeader& header) {
@@ -211,7 +222,6 @@ void Client::release() {
 }
 
 Result<void> Client::bequeath(EstateWriter& estate) const {
-  if (done()) return {};
   if (!program_.greeted || refused()) return fail(EOPNOTSUPP, "it has not begun");
   return service::bequeath(program_, devices(), estate);
 }
@@ -254,10 +264,6 @@ uint32_t Client::last_id() const {
 void Client::abandon() {
   left_ = true;
   release();
-}
-
-void Client::join() {
-  if (thread_.joinable()) thread_.join();
 }
 
 std::size_t Client::queue_pairs() const {

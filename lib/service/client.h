@@ -32,8 +32,8 @@ class Client {
   /// Replies to the first message with `refusal` and ends.
   void refuse(Error refusal) { refusal_ = std::move(refusal); }
   bool refused() const { return refusal_.has_value(); }
-  /// See bequeath(). The program's thread waits at the gate, or has ended. Nothing where the program is about to end.
-  /// Errors: likewise; EOPNOTSUPP too where it was not greeted.
+  /// See service::bequeath(). The program's thread waits at the gate. Errors: likewise; EOPNOTSUPP too where it was not
+  /// greeted.
   Result<void> bequeath(EstateWriter& estate) const;
   /// Makes the objects that it had with another daemon, in place of admit() and a hello. Errors: as service::inherit().
   Result<void> inherit(const ProgramRow& row, EstateReader& estate);
@@ -43,8 +43,6 @@ class Client {
   uint32_t last_id() const;
   /// After inherit(), in place of start(): frees what it has. Its connection stays, for the other daemon.
   void abandon();
-  /// Waits for the thread, which the gate lets go.
-  void join();
 
   /// Errors: EAGAIN (the thread cannot be started).
   Result<void> start();
@@ -52,6 +50,9 @@ class Client {
   void end();
   /// Any thread: disconnects the client.
   void disconnect() { connection_.shut_down(); }
+  uint32_t id() const { return program_.id; }
+  /// Whether it is a daemon that takes over, and waits for that.
+  bool is_successor() const { return program_.turn != nullptr; }
   bool done() const { return done_.load(std::memory_order_acquire); }
   /// Any thread: the program has closed the connection, and its objects are not all released yet.
   bool departing() const { return !done() && connection_.peer_has_closed(); }
@@ -77,6 +78,8 @@ class Client {
   /// The next packet; nullopt where something else was to be done.
   Result<std::optional<message::Packet>> next_packet();
   bool serve(const message::Packet& packet, std::string& why);
+  /// The rest of the conversation with a successor.
+  void be_replaced();
   /// The device that a request is for. Errors: EINVAL (there is none).
   Result<ClientState*> device_of(const message::RequestHeader& header);
   /// Any thread.
@@ -88,7 +91,7 @@ class Client {
   message::Connection connection_;
   std::thread thread_;
   std::atomic<bool> done_{false};
-  std::atomic<bool> left_{false};     // another daemon serves the program
+  bool left_ = false;                 // another daemon serves the program
   mutable std::mutex devices_mutex_;  // the program's thread adds devices, which stay; others look
   std::vector<std::unique_ptr<ClientState>> devices_;
   std::vector<pollfd> waiting_;  // the gate, the socket, then the events of each device

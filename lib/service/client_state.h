@@ -22,6 +22,7 @@
 #include "service/mapping.h"
 #include "service/peer.h"
 #include "service/server_view.h"
+#include "service/succession.h"
 #include "service/user.h"
 #include "service/wait_account.h"
 
@@ -81,6 +82,7 @@ struct Program {
   std::map<uint32_t, Charge> cm_channels{};
   std::unique_ptr<Capture> capture{};
   MemoryRoom::Hold capture_room{};
+  std::unique_ptr<Succession::Turn> turn{};  ///< it is a daemon that takes over from this one
 };
 
 /// A device that a program has opened, and the objects there. The first one exists from the beginning, without a

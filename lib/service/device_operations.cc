@@ -60,7 +60,7 @@ Result<Reply> hello(ClientState& client, const message::Hello& request, Call& ca
   const message::Hello own{.queue_abi = queues::kAbiVersion,
                            .version = kVersion,
                            .oldest_queue_abi = queues::kOldestAbiVersion,
-                           .features = message::kTakesPacketSocket};
+                           .features = message::kTakesPacketSocket | message::kHandsOver};
   if (request.magic != own.magic) {
     call.malformed = true;
     return fail(EPROTO,

@@ -6,7 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -14,6 +14,7 @@
 
 #include "message/codec.h"
 #include "message/connection.h"
+#include "message/succession_link.h"
 #include "service/estate_rows.h"
 
 namespace uroce::service {
@@ -67,8 +68,8 @@ class EstateReader {
     if (!message::decode(*bytes, row)) return bad_row(T::kRow);
     return row;
   }
-  /// Goes on behind rows of `kind`, if the next one is.
-  Result<void> skip();
+  /// Goes on at the next row of the kind, or at the end. Errors: EPROTO.
+  Result<void> skip_to(Row kind);
   /// A descriptor of the estate, which gives it once. Errors: EPROTO.
   Result<message::Fd> take_fd(uint32_t number);
   /// It stays the estate's. Errors: EPROTO.
@@ -81,5 +82,10 @@ class EstateReader {
   Estate& estate_;
   std::span<const std::byte> left_;
 };
+
+/// Passes the estate to a daemon that takes over (Step::estate). Errors: those of the link; ENOMEM.
+Result<void> send_estate(message::SuccessionLink& successor, const Estate& estate);
+/// Errors: those of the link; EPROTO (it is cut short, or of a release that this one does not know).
+Result<Estate> receive_estate(message::SuccessionLink& predecessor);
 
 }  // namespace uroce::service

@@ -7,26 +7,27 @@ namespace uroce::service {
 
 Gate::Gate() : bell_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
-void Gate::close() { change(State::closed); }
-void Gate::open() { change(State::open); }
-void Gate::leave() { change(State::left); }
-
-void Gate::change(State state) {
+void Gate::close() {
   const std::scoped_lock lock(mutex_);
-  state_ = state;
-  uint64_t count = 1;
-  [[maybe_unused]] const auto done =
-      state == State::open ? read(bell_.get(), &count, sizeof count) : write(bell_.get(), &count, sizeof count);
+  open_ = false;
+  const uint64_t one = 1;
+  [[maybe_unused]] const auto written = write(bell_.get(), &one, sizeof one);
+}
+
+void Gate::open() {
+  const std::scoped_lock lock(mutex_);
+  open_ = true;
+  uint64_t count = 0;
+  [[maybe_unused]] const auto got = read(bell_.get(), &count, sizeof count);
   changed_.notify_all();
 }
 
-bool Gate::pass() {
+void Gate::pass() {
   std::unique_lock lock(mutex_);
   ++waiting_;
   changed_.notify_all();
-  changed_.wait(lock, [this] { return state_ != State::closed; });
+  changed_.wait(lock, [this] { return open_; });
   --waiting_;
-  return state_ == State::open;
 }
 
 bool Gate::holds(std::size_t threads, std::chrono::milliseconds patience) {

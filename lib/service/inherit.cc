@@ -192,7 +192,12 @@ class Heir {
                                 .loopback = row.loopback,
                                 .multicast = row.multicast};
     std::memcpy(as.route.bytes.data(), row.headers.data(), row.headers.size());
-    if (!transport::is_plausible(as.route)) return senseless("address handle", row.id);
+    const control::Device& device = *session().device();
+    const auto gids = device.gids();
+    if (!transport::is_plausible(session().device()->engine(0).config(), as.route) ||
+        std::ranges::find(gids, wire::source_of(as.route)) == gids.end()) {
+      return senseless("address handle", row.id);
+    }
     return keep(client_.address_handles, row.id, session().create_address_handle(std::move(*pd), as, row.number),
                 "address handle", client_.charge(Resource::ah));
   }

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -23,6 +24,13 @@ std::unexpected<Error> path_error(const std::string& path, const char* what) {
                                 std::strerror(code)));
 }
 
+sockaddr_un address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
 }  // namespace
 
 Result<message::Fd> listen_at(const message::SocketOwner& owner, mode_t mode, std::optional<gid_t> group) {
@@ -31,9 +39,7 @@ Result<message::Fd> listen_at(const message::SocketOwner& owner, mode_t mode, st
   if (other || other.error().code == ETIMEDOUT) {
     return fail(EADDRINUSE, message::in_use(path, {.process = other ? other->peer_process() : 0}));
   }
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.data(), path.size());
+  const sockaddr_un address = address_of(path);
   struct stat old{};
   if (lstat(path.c_str(), &old) == 0) {
     if (!S_ISSOCK(old.st_mode)) {
@@ -49,5 +55,19 @@ Result<message::Fd> listen_at(const message::SocketOwner& owner, mode_t mode, st
   if (listen(fd.get(), kBacklog) != 0) return path_error(path, "listen");
   return fd;
 }
+
+Result<message::Fd> inherit_listener(message::Belongings& belongings, const message::SocketOwner& owner) {
+  message::Fd fd = belongings.take(kListenerName);
+  const sockaddr_un address = address_of(owner.socket());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + owner.socket().size());
+  if (message::is_socket(fd.get(), AF_UNIX, SOCK_SEQPACKET) &&
+      message::is_bound_to(fd.get(), reinterpret_cast<const sockaddr*>(&address), length)) {
+    return fd;
+  }
+  return fail(EINVAL,
+              fmt::format("{}: the running daemon passed no socket that is bound to this path", owner.socket()));
+}
+
+void own_listener(int fd) { listen(fd, kBacklog); }
 
 }  // namespace uroce::service

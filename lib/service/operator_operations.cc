@@ -105,6 +105,20 @@ Result<Reply> start_capture(ClientState& client, const message::OpenDevice& requ
   return out;
 }
 
+Result<Reply> take_over(ClientState& client, const message::TakeOver& request) {
+  if (!client.peer.privileged) {
+    return fail(EPERM, fmt::format("taking over is for root and the daemon's own user, not for user {}, or for a "
+                                   "container's root",
+                                   client.peer.uid));
+  }
+  auto turn = client.server.begin_succession(request, client.peer.pid);
+  if (!turn) return std::unexpected(turn.error());
+  client.program.turn = std::move(*turn);
+  client.server.log_always(Severity::info, fmt::format("process {}, uroced {}, prepares to take over", client.peer.pid,
+                                                       request.version.substr(0, 64)));
+  return Reply{};
+}
+
 message::ClientRow row_of(const ClientState& client) {
   message::ClientRow row{
       .id = client.id, .pid = client.peer.pid, .uid = client.peer.uid, .command = client.peer.command};

@@ -1,4 +1,4 @@
-// The operator's operations: lists of clients and of their objects, and captures.
+// The operator's operations: lists of clients and of their objects, captures, and a successor's request.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +6,7 @@
 
 #include "message/device_messages.h"
 #include "message/operator_messages.h"
+#include "message/succession_messages.h"
 #include "service/operation.h"
 
 namespace uroce::service {
@@ -16,6 +17,8 @@ Result<Reply> list_peers(ClientState& client, const message::ListPeers& request)
 Result<Reply> list_engines(ClientState& client, const message::Empty& request);
 Result<Reply> list_objects(ClientState& client, const message::ListObjects& request);
 Result<Reply> start_capture(ClientState& client, const message::OpenDevice& request);
+/// Behind the reply the connection is the successor's (Client::be_replaced()).
+Result<Reply> take_over(ClientState& client, const message::TakeOver& request);
 
 /// Any thread.
 message::ClientRow row_of(const ClientState& client);

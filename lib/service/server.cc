@@ -1,31 +1,20 @@
-#include "service/server_impl.h"
+#include "service/server.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <map>
-#include <mutex>
-#include <set>
-#include <thread>
 
 #include <malloc.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "service/capacity.h"
-#include "service/client.h"
 #include "service/device_operations.h"
 #include "service/fault_watch.h"
-#include "service/guess_watch.h"
 #include "service/listener.h"
-#include "service/listing.h"
-#include "service/log_limit.h"
-#include "service/memory_room.h"
-#include "service/subordinates.h"
+#include "service/server_impl.h"
 
 namespace uroce::service {
 namespace {
@@ -37,10 +26,17 @@ constexpr std::size_t kRefusedWithReply = 16;
 
 }  // namespace
 
+void Server::Impl::begin() {
+  begun = true;
+  thread = std::thread([this] { run(); });
+}
+
 void Server::Impl::run() {
   while (!stopping.load(std::memory_order_acquire)) {
-    pollfd waiting[2] = {{.fd = listener.get(), .events = POLLIN, .revents = 0},
-                         {.fd = wake.get(), .events = POLLIN, .revents = 0}};
+    held.store(holding.load(std::memory_order_acquire), std::memory_order_release);
+    pollfd waiting[2] = {
+        {.fd = held.load(std::memory_order_relaxed) ? -1 : listener.get(), .events = POLLIN, .revents = 0},
+        {.fd = wake.get(), .events = POLLIN, .revents = 0}};
     poll(waiting, 2, kHousekeepingMs);
     uint64_t count = 0;
     [[maybe_unused]] const auto got = read(wake.get(), &count, sizeof count);
@@ -144,20 +140,6 @@ void Server::Impl::accept_one() {
   clients.emplace(id, std::move(client));
 }
 
-std::shared_ptr<Client> Server::Impl::client_of(message::Fd socket, uint32_t id) {
-  Peer peer = Peer::of(socket.get(), own_rights);
-  peer.charged_to = users->payer_of(peer, subordinates);
-  auto user = users->of(peer);
-  return std::make_shared<Client>(*this, message::Connection(std::move(socket)), id, std::move(peer), std::move(user));
-}
-
-void Server::Impl::add_inherited(std::shared_ptr<Client> client, uint32_t id) {
-  const std::scoped_lock lock(mutex);
-  next_id = std::max(next_id, client->last_id() + 1);
-  inherited.push_back(client);
-  clients.emplace(id, std::move(client));
-}
-
 Result<void> Server::Impl::too_many() const {
   return fail(ENOMEM,
               fmt::format("the daemon serves {} connections, which is its limit (max_clients); close one or raise it",
@@ -190,7 +172,9 @@ Result<std::unique_ptr<Server>> Server::start(ServerConfig config,
     if (!owner) return std::unexpected(owner.error());
     config.owner = std::make_shared<message::SocketOwner>(std::move(*owner));
   }
-  auto listener = listen_at(*config.owner, config.mode, config.group);
+  const std::shared_ptr<message::Belongings> inherited = config.inherited;
+  auto listener =
+      inherited ? inherit_listener(*inherited, *config.owner) : listen_at(*config.owner, config.mode, config.group);
   if (!listener) return std::unexpected(listener.error());
   DaemonRights rights = DaemonRights::of_this_process();
   if (!FaultWatch::can_guard()) {
@@ -200,7 +184,7 @@ Result<std::unique_ptr<Server>> Server::start(ServerConfig config,
   }
   if (config.before_serving) {
     if (auto ready = config.before_serving(); !ready) {
-      unlink(config.socket.c_str());
+      if (!inherited) unlink(config.socket.c_str());
       return std::unexpected(ready.error());
     }
   }
@@ -208,6 +192,7 @@ Result<std::unique_ptr<Server>> Server::start(ServerConfig config,
   rights.uid = geteuid();
   auto impl = std::make_unique<Impl>();
   impl->own_rights = std::move(rights);
+  impl->succession = std::make_unique<Succession>(config.succession);
   impl->config = std::move(config);
   impl->all_devices = std::move(devices);
   impl->write_log = std::move(log);
@@ -219,7 +204,7 @@ Result<std::unique_ptr<Server>> Server::start(ServerConfig config,
       [raw = impl.get()](uint32_t uid, const std::string& line) { raw->log_of_client(uid, Severity::warning, line); },
       &memory_room());
   FaultWatch::set_bell(impl->wake.get());
-  impl->thread = std::thread([raw = impl.get()] { raw->run(); });
+  if (!inherited) impl->begin();
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }
 
@@ -229,10 +214,14 @@ void Server::stop() {
   if (impl_->stopping.exchange(true)) return;
   FaultWatch::set_bell(-1);
   impl_->ring();
-  impl_->thread.join();
-  unlink(impl_->config.socket.c_str());
+  if (impl_->begun) {
+    impl_->thread.join();
+    unlink(impl_->config.socket.c_str());
+  }
   impl_->listener.reset();
   impl_->config.owner.reset();
+  if (!impl_->begun) impl_->give_up();
+  impl_->threads_gate.open();
   const auto clients = impl_->all();
   for (const auto& client : clients) client->disconnect();
   // Stop here: the last reference may be dropped by a client's own thread that lists clients.

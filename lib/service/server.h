@@ -3,7 +3,6 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,11 +15,13 @@
 
 #include "cm/manager.h"
 #include "control/device.h"
+#include "message/belongings.h"
 #include "message/operator_messages.h"
 #include "message/socket_lock.h"
+#include "message/succession_link.h"
 #include "service/capture.h"
-#include "service/estate.h"
 #include "service/server_view.h"
+#include "service/succession.h"
 #include "service/user.h"
 
 namespace uroce::service {
@@ -35,6 +36,8 @@ struct ServerConfig {
   BudgetSettings budgets{};
   /// Called once the socket listens and before a client is served. Its error ends the start.
   std::function<Result<void>()> before_serving{};
+  std::shared_ptr<SuccessionHost> succession{};      ///< answers a successor; without one there is none
+  std::shared_ptr<message::Belongings> inherited{};  ///< of the daemon before; the server then waits for begin()
 };
 
 /// One connection, for the operator.
@@ -54,27 +57,6 @@ class Server {
   ~Server();
   /// Ends every connection, frees the clients' objects, and removes the socket. Bounded by the engines' timeout.
   void stop();
-  // --- Another daemon takes over ---
-  /// Holds all clients between two requests, and all engines: what the clients have stays as it is. Errors: ETIMEDOUT
-  /// (a client's request or an engine takes longer), with nothing held.
-  Result<void> hold(std::chrono::milliseconds patience);
-  /// The objects of the clients, while they are held. Clients that no other daemon can serve are left out, with a log
-  /// line.
-  Result<Estate> estate() const;
-  /// Ends hold().
-  void go_on();
-  /// Ends hold() and serving: the other daemon has the clients of the estate, their connections and the socket. The
-  /// others are disconnected. In place of stop().
-  void leave();
-  /// Makes the objects that the clients of another daemon had. The engines of all devices are held until go_on(), which
-  /// also begins to serve the clients. Those of whom the rows make no sense are disconnected, with a log line. Errors:
-  /// ETIMEDOUT, and EPROTO where the whole makes no sense.
-  struct Inherited {
-    std::size_t clients = 0, refused = 0, queue_pairs = 0;
-  };
-  Result<Inherited> inherit(Estate estate);
-  /// In place of go_on() after inherit(): the other daemon keeps its clients.
-  void give_up();
 
   /// From now on; nobody loses what it has.
   void set_budgets(BudgetSettings budgets);
@@ -85,6 +67,27 @@ class Server {
   std::vector<std::pair<std::string, uint64_t>> counters(const control::Device& device) const;
   /// Disconnects one client as if it had died. False when there is none.
   bool disconnect(uint32_t id);
+
+  // --- A planned restart: the running daemon ----------------------------------------------------------------------
+
+  /// The listening socket, for the successor.
+  int listener() const;
+  /// Connections wait in the socket's backlog from now on, programs' requests in their sockets, and engines stand
+  /// still. Errors: ETIMEDOUT (a request or an engine takes longer), with nothing held.
+  Result<void> hold();
+  /// Ends that.
+  void go_on();
+  /// After hold(). Passes what the clients have; the link carries Step::estate alone meanwhile. Clients that no other
+  /// daemon can serve are left out, with a log line. After an error everything is as it was.
+  Result<Bequest> bequeath(message::SuccessionLink& successor);
+
+  // --- A planned restart: the successor, whose server does not serve before begin() --------------------------------
+
+  /// Takes what bequeath() passes. Engines stand still until begin(). Clients of whom it makes no sense end with
+  /// begin(), with a log line.
+  Result<Bequest> inherit(message::SuccessionLink& predecessor);
+  /// The socket and the clients are this process's from now on, and it serves.
+  void begin();
 
  private:
   struct Impl;

@@ -1,12 +1,13 @@
-// The state of a Server, and its thread.
+// The parts of a server.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -32,14 +33,17 @@ struct Server::Impl final : ServerView {
   message::Fd listener;
   message::Fd wake{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
   std::atomic<bool> stopping{false};
+  std::atomic<bool> holding{false};  ///< connections are to wait
+  std::atomic<bool> held{false};     ///< they do
+  bool begun = false;                ///< the socket is this process's
   std::thread thread;
   mutable std::mutex mutex;  // guards max_clients, clients and next_id
   DaemonRights own_rights;
   Gate threads_gate;
-  std::set<uint32_t> left_out;                         // clients that estate() could not write; guarded by `mutex`
   std::vector<std::shared_ptr<Client>> inherited;      // not yet served
   std::vector<std::shared_ptr<Client>> not_inherited;  // of the other daemon's, to be disconnected
-  std::unique_ptr<Users> users;                        // outlives the clients
+  std::unique_ptr<Succession> succession;              // outlives the clients
+  std::unique_ptr<Users> users;                        // the same
   std::map<uint32_t, std::shared_ptr<Client>> clients;
   uint32_t next_id = 1;
   uint64_t breaks = 0;
@@ -68,6 +72,9 @@ struct Server::Impl final : ServerView {
     log(severity, text);
   }
   void log_always(Severity severity, std::string_view text) override { log(severity, text); }
+  Result<std::unique_ptr<Succession::Turn>> begin_succession(const message::TakeOver& request, int32_t pid) override {
+    return succession->begin(request, pid);
+  }
   void log_what_was_left_out();
   uint32_t new_client_id() override {
     const std::scoped_lock lock(mutex);
@@ -96,6 +103,20 @@ struct Server::Impl final : ServerView {
     return service::object_rows(all(), request, sight);
   }
 
+  /// From now on the socket is served.
+  void begin();
+  // The next ones are defined in server_estate.cc: they are steps of a planned restart.
+  /// Holds the programs' threads and the engines. Errors: ETIMEDOUT, with nothing held.
+  Result<void> stand_still();
+  /// Ends that, and begins to serve the inherited clients.
+  void move_on();
+  /// The objects of the clients, while all stands still. Clients that no other daemon can serve are left out.
+  Result<std::pair<Estate, Bequest>> estate();
+  /// Makes the objects that the clients of another daemon had; the engines stand still until move_on(). Clients of whom
+  /// the rows make no sense are left out. Errors: ETIMEDOUT; EPROTO, where the whole makes no sense.
+  Result<Bequest> inherit(Estate estate);
+  /// In place of move_on() after inherit(): the other daemon keeps its clients.
+  void give_up();
   /// The client of a connection that another daemon served.
   std::shared_ptr<Client> client_of(message::Fd socket, uint32_t id);
   void add_inherited(std::shared_ptr<Client> client, uint32_t id);

@@ -1,120 +1,83 @@
-// A server whose clients go to another daemon, and one that gets them.
+#include "service/succession.h"
+
+#include <bit>
 #include <cerrno>
 
 #include <fmt/format.h>
 
-#include "service/client.h"
-#include "service/server_impl.h"
+#include "net/address.h"
 
 namespace uroce::service {
+namespace {
 
-Result<void> Server::hold(std::chrono::milliseconds patience) {
-  impl_->threads_gate.close();
-  const auto clients = impl_->all();
-  const auto serving = std::ranges::count_if(clients, [](const auto& client) { return !client->done(); });
-  Result<void> held;
-  if (!impl_->threads_gate.holds(static_cast<std::size_t>(serving), patience)) {
-    held = fail(ETIMEDOUT, fmt::format("not all of {} clients' requests were done within {} ms; try again", serving,
-                                       patience.count()));
-  }
-  for (auto device = impl_->all_devices.begin(); held && device != impl_->all_devices.end(); ++device) {
-    held = (*device)->runner().pause();
-    if (held) continue;
-    while (device != impl_->all_devices.begin()) (void)(*--device)->runner().resume();
-  }
-  if (!held) impl_->threads_gate.open();
-  return held;
+constexpr const char* kOrdinaryWay = "or restart the ordinary way: stop uroced, and start it";
+
+template <class T>
+Result<void> same(const std::string& device, std::string_view what, const T& running, const T& successors) {
+  if (running == successors) return {};
+  return fail(EINVAL,
+              fmt::format("{}: {} is {} in the running daemon and {} in its successor; start the successor with "
+                          "the same, {}",
+                          device, what, running, successors, kOrdinaryWay));
 }
 
-Result<Estate> Server::estate() const {
-  Estate estate;
-  EstateWriter out(estate);
-  const std::scoped_lock lock(impl_->mutex);
-  impl_->left_out.clear();
-  for (const auto& [id, client] : impl_->clients) {
-    const auto before = out.mark();
-    const auto written = client->bequeath(out);
-    if (written) continue;
-    out.take_back(before);
-    impl_->left_out.insert(id);
-    impl_->log(Severity::warning, fmt::format("client {} ({}, process {}) will be disconnected by the restart: {}", id,
-                                              client->peer().command, client->peer().pid, written.error().text));
+Result<void> check_same(const message::DeviceFacts& running, const message::DeviceFacts& successors) {
+  const std::string& device = running.name;
+  for (const auto& checked :
+       {same(device, "the interface", running.interface, successors.interface),
+        same(device, "the number of engines", running.engines, successors.engines),
+        same(device, "the Ethernet address", net::to_text(running.mac), net::to_text(successors.mac)),
+        same(device, "the MTU", running.mtu, successors.mtu), same(device, "the VLAN", running.vlan, successors.vlan),
+        same(device, "engines.max_qp, rounded up to a power of two,", running.max_qp, successors.max_qp),
+        same(device, "engines.max_mr, rounded up to a power of two,", running.max_mr, successors.max_mr)}) {
+    if (!checked) return checked;
   }
-  return estate;
+  return {};
 }
 
-void Server::go_on() {
-  for (const auto& device : impl_->all_devices) {
-    if (auto resumed = device->runner().resume(); !resumed) impl_->log(Severity::error, resumed.error().text);
+}  // namespace
+
+Result<void> check_same(const std::vector<message::DeviceFacts>& running,
+                        const std::vector<message::DeviceFacts>& successors) {
+  if (auto ok = same("uroced", "the number of devices", running.size(), successors.size()); !ok) return ok;
+  for (std::size_t i = 0; i < running.size(); ++i) {
+    if (auto ok = check_same(running[i], successors[i]); !ok) return ok;
   }
-  impl_->threads_gate.open();
-  for (const auto& client : std::exchange(impl_->not_inherited, {})) client->disconnect();
-  for (const auto& client : std::exchange(impl_->inherited, {})) {
-    if (auto started = client->start(); !started) {
-      impl_->log(Severity::error, started.error().text);
-      client->disconnect();
-    }
-  }
+  return {};
 }
 
-void Server::give_up() {
-  impl_->not_inherited.clear();
-  for (const auto& client : std::exchange(impl_->inherited, {})) client->abandon();
-  const std::scoped_lock lock(impl_->mutex);
-  impl_->clients.clear();
+Result<std::unique_ptr<Succession::Turn>> Succession::begin(const message::TakeOver& request, int32_t pid) {
+  if (host_ == nullptr)
+    return fail(EOPNOTSUPP, "this program serves its socket as no daemon does, and hands nothing over");
+  if (busy_.exchange(true, std::memory_order_acq_rel)) {
+    return fail(EBUSY, fmt::format("process {} is taking over from this daemon already; wait for its end, or end it",
+                                   pid_.load()));
+  }
+  auto turn = std::make_unique<Turn>(*this, pid);
+  pid_ = pid;
+  const auto facts = host_->facts();
+  if (!facts) return std::unexpected(facts.error());
+  if (auto ok = check_same(*facts, request.devices); !ok) return std::unexpected(ok.error());
+  return turn;
 }
 
-void Server::leave() {
-  if (impl_->stopping.exchange(true)) return;
-  FaultWatch::set_bell(-1);
-  impl_->ring();
-  impl_->thread.join();
-  const auto clients = impl_->all();
+Result<void> Succession::Turn::prepare(message::SuccessionLink& link) {
   {
-    const std::scoped_lock lock(impl_->mutex);
-    for (const uint32_t id : impl_->left_out) {
-      if (const auto found = impl_->clients.find(id); found != impl_->clients.end()) found->second->disconnect();
-    }
+    const message::Belongings lent = succession_.host_->lend();
+    if (auto whole = lent.complete(); !whole) return whole;
+    if (auto sent = link.send_belongings(lent); !sent) return sent;
   }
-  impl_->threads_gate.leave();
-  for (const auto& client : clients) client->join();
-  const std::scoped_lock lock(impl_->mutex);
-  impl_->clients.clear();
+  const auto ready = link.receive({message::Step::ready}, message::kReadyPatience);
+  if (!ready) return std::unexpected(ready.error());
+  return {};
 }
 
-Result<Server::Inherited> Server::inherit(Estate estate) {
-  for (const auto& device : impl_->all_devices) {
-    if (auto paused = device->runner().pause(); !paused) return std::unexpected(paused.error());
-  }
-  Inherited result;
-  EstateReader rows(estate);
-  while (!rows.at_end()) {
-    auto program = rows.take<ProgramRow>();
-    if (!program) return std::unexpected(program.error());
-    auto socket = rows.take_fd(program->socket);
-    if (!socket) return std::unexpected(socket.error());
-    auto client = impl_->client_of(std::move(*socket), program->id);
-    const auto made = client->inherit(*program, rows);
-    if (made) {
-      ++result.clients;
-      result.queue_pairs += client->queue_pairs();
-      impl_->add_inherited(std::move(client), program->id);
-      continue;
-    }
-    ++result.refused;
-    impl_->log(Severity::warning,
-               fmt::format("client {} ({}, process {}) is disconnected by the restart: {}", program->id,
-                           client->peer().command, client->peer().pid, made.error().text));
-    client->abandon();
-    impl_->not_inherited.push_back(std::move(client));
-    while (!rows.at_end()) {
-      const auto kind = rows.next();
-      if (!kind) return std::unexpected(kind.error());
-      if (*kind == Row::program) break;
-      if (auto skipped = rows.skip(); !skipped) return std::unexpected(skipped.error());
-    }
-  }
-  return result;
+Error Succession::Turn::run(message::Connection& connection) {
+  message::SuccessionLink link(connection);
+  const auto ready = prepare(link);
+  Error why = ready ? succession_.host_->hand_over(link, pid_) : ready.error();
+  link.fail(why);
+  return why;
 }
 
 }  // namespace uroce::service

@@ -16,6 +16,10 @@ namespace uroce::glue::kif {
 namespace {
 /// refresh() is called 50 times a second.
 constexpr uint32_t kLooksBetweenTries = 50;
+
+std::string packet_name(const std::string& device, std::size_t queue) {
+  return fmt::format("{} packet socket {}", device, queue);
+}
 }  // namespace
 
 Result<std::unique_ptr<Interface>> Interface::open(const KernelInterface& on) {
@@ -47,10 +51,36 @@ Result<void> Interface::start(uint16_t queues, uint16_t vlan, rte_mempool* pool)
   for (uint16_t i = 0; i < queues; ++i) {
     auto socket = open_socket(queues_.empty() ? nullptr : &queues_.front()->socket);
     if (!socket) return std::unexpected(socket.error());
-    queues_.push_back(std::make_unique<Queue>(std::move(*socket), pool, vlan, super_frames_ && kernel_knows_));
-    if (auto ok = queues_.back()->readable.watch(queues_.back()->socket.fd()); !ok) return ok;
+    add_queue(std::move(*socket), pool);
+  }
+  return awaken();
+}
+
+void Interface::add_queue(Socket socket, rte_mempool* pool) {
+  queues_.push_back(std::make_unique<Queue>(std::move(socket), pool, options_.vlan, super_frames_ && kernel_knows_));
+}
+
+Result<void> Interface::inherit(uint16_t queues, uint16_t vlan, rte_mempool* pool, message::Belongings& belongings,
+                                const std::string& device) {
+  options_ = {.interface = name_, .vlan = vlan};
+  shared_ = queues > 1;
+  for (uint16_t i = 0; i < queues; ++i) {
+    auto socket = Socket::adopt(belongings.take(packet_name(device, i)), options_);
+    if (!socket) return std::unexpected(socket.error());
+    add_queue(std::move(*socket), pool);
   }
   return {};
+}
+
+Result<void> Interface::awaken() {
+  for (const auto& queue : queues_) {
+    if (auto ok = queue->readable.watch(queue->socket.fd()); !ok) return ok;
+  }
+  return {};
+}
+
+void Interface::lend(message::Belongings& belongings, const std::string& device) const {
+  for (std::size_t i = 0; i < queues_.size(); ++i) belongings.lend(packet_name(device, i), queues_[i]->socket.fd());
 }
 
 // Sockets that share flows were bound for good, so new ones take their places, all of them or none.

@@ -15,6 +15,7 @@
 #include <uroce/error.h>
 #include <uroce/types.h>
 
+#include "message/belongings.h"
 #include "pmd_glue/kif/name.h"
 #include "pmd_glue/kif/readable.h"
 #include "pmd_glue/kif/receiver.h"
@@ -42,6 +43,14 @@ class Interface {
   /// Opens the sockets of `queues` queues, whose frames have the tag `vlan` (0: none) and come in buffers of `pool`.
   /// Errors: those of Socket::open().
   Result<void> start(uint16_t queues, uint16_t vlan, rte_mempool* pool);
+  /// The same, with the sockets of the daemon before, which nobody may use before awaken(). Their names begin with
+  /// `device`. Errors: EINVAL (one is missing, or no such socket).
+  Result<void> inherit(uint16_t queues, uint16_t vlan, rte_mempool* pool, message::Belongings& belongings,
+                       const std::string& device);
+  /// Errors: those of Readable::watch(). Its queue is then looked at when a nap ends.
+  Result<void> awaken();
+  /// Between start() and stop(), any thread.
+  void lend(message::Belongings& belongings, const std::string& device) const;
   /// No queue may be in use.
   void stop() { queues_.clear(); }
 
@@ -79,6 +88,7 @@ class Interface {
 
   /// Opens the socket of one more queue, or a new one for a queue; `first` is that of the first queue, or null.
   Result<Socket> open_socket(const Socket* first) const;
+  void add_queue(Socket socket, rte_mempool* pool);
   /// Follows the interface to the index that it has now. False while that fails.
   bool follow(unsigned index);
   Result<void> attach_again();

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <utility>
 
+#include "message/belongings.h"
 #include "pmd_glue/kif/filter.h"
 
 namespace uroce::glue::kif {
@@ -88,6 +89,19 @@ Result<Socket> Socket::open(const SocketOptions& options) {
   if (auto ok = out.set_up(options); !ok) return std::unexpected(ok.error());
   if (auto ok = out.bind_to(options); !ok) return std::unexpected(ok.error());
   return out;
+}
+
+Result<Socket> Socket::adopt(message::Fd fd, const SocketOptions& options) {
+  int headers = 0;
+  socklen_t length = sizeof headers;
+  Socket out;
+  out.fd_ = fd.release();
+  if (message::is_socket(out.fd_, AF_PACKET, SOCK_RAW) && (fcntl(out.fd_, F_GETFL) & O_NONBLOCK) != 0 &&
+      getsockopt(out.fd_, SOL_PACKET, PACKET_VNET_HDR, &headers, &length) == 0 && headers != 0 &&
+      out.interface_index() != 0 && out.interface_index() == if_nametoindex(options.interface.c_str())) {
+    return out;
+  }
+  return fail(EINVAL, fmt::format("interface {}: the running daemon passed no packet socket on it", options.interface));
 }
 
 Result<void> Socket::set_up(const SocketOptions& options) const {

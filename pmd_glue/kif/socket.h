@@ -6,6 +6,8 @@
 
 #include <uroce/error.h>
 
+#include "message/connection.h"
+
 namespace uroce::glue::kif {
 
 /// Bytes that a socket asks for: the window of many queue pairs. Only what waits takes memory. The kernel doubles them
@@ -34,6 +36,8 @@ class Socket {
   /// A socket that receives RoCE, ARP, ICMP, IGMP and ICMPv6, and sends anything, without waiting; each frame follows a
   /// virtio_net_hdr. Needs CAP_NET_RAW. Errors: ENODEV, EPERM, or the system's; each sentence names the interface.
   static Result<Socket> open(const SocketOptions& options);
+  /// The socket of another process, which passed it. Errors: EINVAL (it is none of open(), or on another interface).
+  static Result<Socket> adopt(message::Fd fd, const SocketOptions& options);
   Socket(Socket&& other) noexcept;
   Socket& operator=(Socket&& other) noexcept;
   ~Socket();

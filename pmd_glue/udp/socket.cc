@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "message/belongings.h"
 #include "pmd_glue/kif/socket.h"
 #include "wire/headers.h"
 
@@ -79,6 +80,27 @@ Result<Socket> Socket::open(const std::string& interface) {
                           interface, wire::kUdpPort));
 }
 
+Result<Socket> Socket::adopt(message::Fd fd, const std::string& interface) {
+  char name[IFNAMSIZ + 1] = "";
+  socklen_t length = IFNAMSIZ;
+  Socket out;
+  out.fd_ = fd.release();
+  out.index_ = if_nametoindex(interface.c_str());
+  out.has_ipv6_ = message::is_socket(out.fd_, AF_INET6, SOCK_DGRAM);
+  if ((out.has_ipv6_ || message::is_socket(out.fd_, AF_INET, SOCK_DGRAM)) && out.port() != 0 &&
+      getsockopt(out.fd_, SOL_SOCKET, SO_BINDTODEVICE, name, &length) == 0 && name == interface) {
+    return out;
+  }
+  return fail(EINVAL, fmt::format("interface {}: the running daemon passed no UDP socket on it", interface));
+}
+
+uint16_t Socket::port() const {
+  sockaddr_in6 address{};  // the port stands at the same place in a sockaddr_in
+  socklen_t length = sizeof address;
+  if (getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length) != 0) return 0;
+  return ntohs(address.sin6_port);
+}
+
 // The kernel gives errors that ICMP reports to connected sockets alone.
 Result<Socket> Socket::open_to_send(const std::string& interface, uint16_t port) {
   auto out = make(interface);
@@ -140,17 +162,20 @@ bool Socket::bind_to(uint16_t port) const {
 
 uint32_t Socket::receive_buffer() const { return kif::receive_buffer_of(fd_); }
 
+// A socket of the daemon before may be a member already: EADDRINUSE.
 bool Socket::change_membership(const Gid& group, bool join) const {
   if (group.is_ipv4()) {
     ip_mreqn request{};
     request.imr_multiaddr.s_addr = htonl(group.ipv4());
     request.imr_ifindex = static_cast<int>(index_);
-    return setsockopt(fd_, SOL_IP, join ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &request, sizeof request) == 0;
+    return setsockopt(fd_, SOL_IP, join ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &request, sizeof request) == 0 ||
+           (join && errno == EADDRINUSE);
   }
   ipv6_mreq request{};
   std::memcpy(&request.ipv6mr_multiaddr, group.bytes.data(), group.bytes.size());
   request.ipv6mr_interface = index_;
-  return setsockopt(fd_, SOL_IPV6, join ? IPV6_JOIN_GROUP : IPV6_LEAVE_GROUP, &request, sizeof request) == 0;
+  return setsockopt(fd_, SOL_IPV6, join ? IPV6_JOIN_GROUP : IPV6_LEAVE_GROUP, &request, sizeof request) == 0 ||
+         (join && errno == EADDRINUSE);
 }
 
 std::set<Gid> Socket::receive_groups(std::span<const Gid> groups) {

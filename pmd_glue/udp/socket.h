@@ -9,6 +9,8 @@
 #include <uroce/error.h>
 #include <uroce/types.h>
 
+#include "message/connection.h"
+
 namespace uroce::glue::udp {
 
 class Socket {
@@ -18,11 +20,14 @@ class Socket {
   static Result<Socket> open(const std::string& interface);
   /// Sends from that port, and takes nothing that arrives there. Errors: the same.
   static Result<Socket> open_to_send(const std::string& interface, uint16_t port);
+  /// The socket of another process, which passed it. Errors: EINVAL (it is none of these, or on another interface).
+  static Result<Socket> adopt(message::Fd fd, const std::string& interface);
   Socket(Socket&& other) noexcept;
   Socket& operator=(Socket&& other) noexcept;
   ~Socket();
 
   int fd() const { return fd_; }
+  uint16_t port() const;  ///< that it is bound to
   bool has_ipv6() const { return has_ipv6_; }
   unsigned interface_index() const { return index_; }  ///< at open()
   /// Bytes that may wait in the socket.

@@ -14,14 +14,24 @@ namespace {
 constexpr unsigned kTries = 8;
 }  // namespace
 
-SourcePorts::SourcePorts(const std::string& interface, const Socket& receiver) {
+SourcePorts::SourcePorts(const std::string& interface, const Socket& receiver, std::vector<Socket> inherited) {
   ways_.fill({.fd = receiver.fd(), .port = wire::kUdpPort});
   std::array<bool, kSourcePorts> own{};
-  for (std::size_t flow = 0; flow < kSourcePorts; ++flow) own[flow] = bind_one(interface, flow);
+  for (Socket& socket : inherited) {
+    const uint16_t port = socket.port();
+    if (!std::exchange(own[flow_of(port)], true)) add(std::move(socket), flow_of(port), port);
+  }
+  for (std::size_t flow = 0; flow < kSourcePorts; ++flow) own[flow] = own[flow] || bind_one(interface, flow);
   for (std::size_t flow = 0; flow < kSourcePorts && !sockets_.empty(); ++flow) {
     const std::size_t other = flow % sockets_.size();
     if (!own[flow]) ways_[flow] = {.fd = sockets_[other].fd(), .port = ports_[other]};
   }
+}
+
+void SourcePorts::add(Socket socket, std::size_t flow, uint16_t port) {
+  ways_[flow] = {.fd = socket.fd(), .port = port};
+  sockets_.push_back(std::move(socket));
+  ports_.push_back(port);
 }
 
 bool SourcePorts::bind_one(const std::string& interface, std::size_t flow) {
@@ -31,9 +41,7 @@ bool SourcePorts::bind_one(const std::string& interface, std::size_t flow) {
     ++tries;
     auto socket = Socket::open_to_send(interface, static_cast<uint16_t>(port));
     if (!socket) continue;
-    ways_[flow] = {.fd = socket->fd(), .port = static_cast<uint16_t>(port)};
-    sockets_.push_back(std::move(*socket));
-    ports_.push_back(ways_[flow].port);
+    add(std::move(*socket), flow, static_cast<uint16_t>(port));
     return true;
   }
   return false;

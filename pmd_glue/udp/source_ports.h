@@ -36,17 +36,20 @@ class SourcePorts {
   /// Binds a port for each flow, one that flow_of() maps to it, so that a frame that waits with its new port goes the
   /// same way. A flow without a free port shares another one's, and all share that of `receiver`, which outlives this,
   /// where none is free.
-  SourcePorts(const std::string& interface, const Socket& receiver);
+  /// `inherited`: sockets of the daemon before, which come first.
+  SourcePorts(const std::string& interface, const Socket& receiver, std::vector<Socket> inherited = {});
 
   const Way& way_of(uint16_t port) const { return ways_[flow_of(port)]; }
   /// Says how many ports there are, as a part of a sentence.
   std::string description() const;
+  const std::vector<Socket>& sockets() const { return sockets_; }
   /// Sockets of the same ports, for an interface that came back. Errors: those of Socket::open_to_send().
   Result<std::vector<Socket>> open_again(const std::string& interface) const;
   /// Puts them in the places of these, while others use them. Errors: the system's. One thread.
   Result<void> replace_by(std::vector<Socket> fresh, const std::string& interface);
 
  private:
+  void add(Socket socket, std::size_t flow, uint16_t port);
   /// Takes a port for a flow. False if none is free.
   bool bind_one(const std::string& interface, std::size_t flow);
 

@@ -23,12 +23,17 @@ struct ScriptedView final : service::ServerView {
   std::vector<std::shared_ptr<control::Device>> all;
   service::PortAccess access;
   service::Gate open_gate{};
+  service::Succession nobody{nullptr};
   service::DaemonRights own_rights;
   const std::vector<std::shared_ptr<control::Device>>& devices() const override { return all; }
   cm::Manager* connections() const override { return nullptr; }
   const service::PortAccess& ports() const override { return access; }
   const service::DaemonRights& rights() const override { return own_rights; }
   service::Gate& gate() override { return open_gate; }
+  Result<std::unique_ptr<service::Succession::Turn>> begin_succession(const message::TakeOver& request,
+                                                                      int32_t pid) override {
+    return nobody.begin(request, pid);
+  }
   void log_of_client(uint32_t, service::Severity, std::string_view) override {}
   void log_always(service::Severity, std::string_view) override {}
   message::ClientRows client_rows(uint32_t, const service::Sight&) const override { return {}; }

@@ -79,6 +79,8 @@ TEST(Encoding, OperationsKeepTheirNumbers) {
   EXPECT_EQ(static_cast<std::size_t>(Op::abandon_memory), 38u);
   const Op of_xrc[] = {Op::open_xrc_domain, Op::create_xrc_srq, Op::create_xrc_target, Op::open_xrc_target};
   for (std::size_t i = 0; i < std::size(of_xrc); ++i) EXPECT_EQ(static_cast<std::size_t>(of_xrc[i]), i + 40);
+  EXPECT_EQ(static_cast<std::size_t>(Op::prove_raw_packets), 44u);
+  EXPECT_EQ(static_cast<std::size_t>(Op::take_over), 45u);
   const Op of_connections[] = {Op::cm_create_channel, Op::cm_destroy_channel,
                                Op::cm_take_events,    Op::cm_create_id,
                                Op::cm_destroy_id,     Op::cm_info,

@@ -9,6 +9,7 @@
 #include "message/protocol.h"
 #include "message/qp_messages.h"
 #include "message/queue_messages.h"
+#include "message/succession_messages.h"
 #include "message/xrc_messages.h"
 
 namespace uroce::message {
@@ -322,6 +323,20 @@ void add_connection_manager() {
   add("CmMigrate", CmMigrate{.id = 1, .channel = 2, .taken = 3});
 }
 
+void add_succession() {
+  add("TakeOver", TakeOver{.version = "1.2.3",
+                           .devices = {{.name = "uroce0",
+                                        .interface = "eth0",
+                                        .mac = {{1, 2, 3, 4, 5, 6}},
+                                        .mtu = 1500,
+                                        .vlan = 7,
+                                        .engines = 2,
+                                        .max_qp = 64,
+                                        .max_mr = 128}}});
+  add("StepHeader", StepHeader{.step = Step::failed, .error = 22, .text = "no"});
+  add("BelongingNames", BelongingNames{.names = {"a", "bc"}, .last = false});
+}
+
 }  // namespace
 
 std::vector<Sample> samples() {
@@ -332,6 +347,7 @@ std::vector<Sample> samples() {
   add_device();
   add_operator();
   add_connection_manager();
+  add_succession();
   return all;
 }
 

@@ -83,6 +83,26 @@ TEST_F(Claims, GoWithTheirOwner) {
   EXPECT_FALSE(second.claim(gid("192.0.2.2")));
 }
 
+TEST_F(Claims, GoOverToASuccessor) {
+  AddressClaims heir(1, interface(), 0);
+  AddressClaims other(1, interface(), 0);
+  {
+    AddressClaims first(1, interface(), 0);
+    EXPECT_FALSE(first.claim(gid("192.0.2.1")));
+    message::Belongings lent;
+    first.lend(lent, "uroce0");
+    AddressClaims(1, interface() + "x", 0).inherit(lent, "uroce0", gid("192.0.2.1"));  // another interface's
+    EXPECT_TRUE(lent.list().empty());
+    first.lend(lent, "uroce0");
+    heir.inherit(lent, "uroce0", gid("192.0.2.2"));  // there is none
+    heir.inherit(lent, "uroce0", gid("192.0.2.1"));
+    EXPECT_FALSE(heir.claim(gid("192.0.2.1"))) << "it has it";
+    heir.become_holder();
+  }
+  EXPECT_TRUE(other.claim(gid("192.0.2.1"))) << "the successor has it";
+  EXPECT_FALSE(other.claim(gid("192.0.2.2")));
+}
+
 TEST_F(Claims, ManyMayAskWhoHasOne) {
   AddressClaims first(1, interface(), 0);
   EXPECT_FALSE(first.claim(gid("192.0.2.1")));

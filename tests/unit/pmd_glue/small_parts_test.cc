@@ -96,6 +96,55 @@ TEST(Waker, LosesNoRouse) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(25)) << "a sleep ran to its limit";
 }
 
+// A client of the daemon before has a descriptor of that one's pipe.
+TEST(Waker, TakesThePipeOfAnother) {
+  Waker heir;
+  int clients = -1;
+  {
+    const Waker first;
+    message::Belongings lent;
+    first.lend(lent, 3);
+    EXPECT_EQ(lent.list().size(), 2u);
+    clients = first.new_descriptor().value_or(-1);
+    heir.inherit(lent, 3);
+    EXPECT_TRUE(lent.list().empty());
+  }
+  ASSERT_EQ(write(clients, "x", 1), 1);
+  const auto slept = [&](Nanos limit) {
+    const auto begin = std::chrono::steady_clock::now();
+    heir.prepare();
+    heir.sleep(limit);
+    return std::chrono::steady_clock::now() - begin;
+  };
+  EXPECT_GE(slept(milliseconds(20)), milliseconds(20)) << "it is not its own yet";
+  heir.awaken();
+  EXPECT_LT(slept(seconds(60)), seconds(30)) << "awakened";
+  EXPECT_GE(slept(milliseconds(20)), milliseconds(20));
+  ASSERT_EQ(write(clients, "x", 1), 1);
+  EXPECT_LT(slept(seconds(60)), seconds(30));
+  heir.wake_always();
+  EXPECT_LT(slept(seconds(60)), seconds(30));
+  close(clients);
+}
+
+TEST(Waker, TakesNothingButAPipe) {
+  const Waker first;
+  Waker heir;
+  message::Belongings wrong;
+  const int other = eventfd(0, EFD_CLOEXEC);
+  {
+    message::Belongings names;
+    first.lend(names, 0);
+    for (const auto& [name, fd] : names.list()) wrong.lend(name, other);
+  }
+  heir.inherit(wrong, 0);
+  heir.awaken();
+  heir.wake_always();
+  heir.prepare();
+  heir.sleep(seconds(60));  // by its own pipe
+  close(other);
+}
+
 TEST(Waker, WatchesDescriptors) {
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe(ends.data()), 0);

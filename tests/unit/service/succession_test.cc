@@ -11,10 +11,14 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <uroce/daemon.h>
 
+#include "service/listener.h"
 #include "service/server.h"
 #include "tests/unit/client/endpoints.h"
 
@@ -27,54 +31,72 @@ using test::next;
 using test::Side;
 using test::World;
 
-constexpr std::chrono::seconds kHoldPatience{20};
-
 class SuccessionTest : public testing::Test {
  protected:
   SuccessionTest() {
     world_.add({.engines = 2});
     world_.add();
-    first_ = start(folder_ + "/first", world_.device(0));
-    client_.emplace(must(open_daemon_device("uroce0", {folder_ + "/first"})));
+    owner_ = own(message::SocketOwner::take(socket_));
+    servers_.push_back(start({.owner = owner_}, world_.device(0)));
+    client_.emplace(must(open_daemon_device("uroce0", {socket_})));
     peer_.emplace(world_.device(1));
     for (std::size_t i = 0; i < Side::kBytes; ++i) peer_->memory[i] = static_cast<std::byte>(i * 7);
   }
   ~SuccessionTest() override {
     client_.reset();
     peer_.reset();
-    second_.reset();
-    first_.reset();
+    while (!servers_.empty()) servers_.pop_back();
     world_.stop();
     std::filesystem::remove_all(folder_);
   }
 
-  std::unique_ptr<Server> start(const std::string& socket, const std::shared_ptr<control::Device>& device) {
-    return must(Server::start({.socket = socket}, {device}, [this](Severity, std::string_view text) {
+  static std::shared_ptr<message::SocketOwner> own(Result<message::SocketOwner> owner) {
+    return std::make_shared<message::SocketOwner>(must(std::move(owner)));
+  }
+  std::unique_ptr<Server> start(ServerConfig config, const std::shared_ptr<control::Device>& device) {
+    config.socket = socket_;
+    return must(Server::start(std::move(config), {device}, [this](Severity, std::string_view text) {
       const std::scoped_lock lock(log_mutex_);
       log_ += std::string(text) + "\n";
     }));
   }
-  /// The device of the successor.
-  void add_second() {
+  Server& running() { return *servers_.back(); }
+  /// A server that is to take over, with a device of its own.
+  std::unique_ptr<Server> make_successor() {
+    const auto& now = world_.device(0);
     control::DeviceConfig config{.engines = 2};
-    config.name = "uroce0";
-    config.mac = world_.device(0)->config().mac;
-    config.gids = world_.device(0)->gids();
+    config.name = now->config().name;
+    config.mac = now->config().mac;
+    config.gids = now->gids();
     config.seed = ++seed_;
     world_.add(config);
-    second_ = start(folder_ + "/" + std::to_string(seed_), world_.device(world_devices_++));
+    auto belongings = std::make_shared<message::Belongings>();
+    belongings->lend(kListenerName, running().listener());
+    const int lock = fcntl(owner_->file().fd(), F_DUPFD_CLOEXEC, 0);
+    return start({.owner = own(message::SocketOwner::share(socket_, lock)), .inherited = std::move(belongings)},
+                 world_.device(world_devices_++));
   }
-  /// The successor becomes the first server.
-  Server::Inherited hand_over(const std::function<void()>& meanwhile = [] {}) {
-    add_second();
-    must(first_->hold(kHoldPatience));
+  struct Ends {
+    message::Connection predecessor, successor;
+  };
+  static Ends connection() {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) throw std::runtime_error("socketpair");
+    return {message::Connection(message::Fd(ends[0])), message::Connection(message::Fd(ends[1]))};
+  }
+  /// The successor goes on with the clients. The server before stands still until the end of the test.
+  Bequest hand_over(const std::function<void()>& meanwhile = [] {}) {
+    auto successor = make_successor();
+    auto ends = connection();
+    must(running().hold());
     meanwhile();
-    auto estate = must(first_->estate());
-    const auto inherited = must(second_->inherit(std::move(estate)));
-    first_->leave();
-    second_->go_on();
-    first_ = std::move(second_);
-    return inherited;
+    message::SuccessionLink to(ends.predecessor), from(ends.successor);
+    const auto bequest = must(running().bequeath(to));
+    const auto inherited = must(successor->inherit(from));
+    EXPECT_EQ(inherited.queue_pairs, bequest.queue_pairs);
+    successor->begin();
+    servers_.push_back(std::move(successor));
+    return {.queue_pairs = inherited.queue_pairs, .refused = bequest.refused + inherited.refused};
   }
   std::string log() {
     const std::scoped_lock lock(log_mutex_);
@@ -104,12 +126,14 @@ class SuccessionTest : public testing::Test {
   }
 
   const std::string folder_ = testing::TempDir() + "uroce-succession-" + std::to_string(getpid());
+  const std::string socket_ = folder_ + "/socket";
   World world_{World::Mode::threaded};
   uint64_t seed_ = 100;
   std::size_t world_devices_ = 2;
   std::mutex log_mutex_;
   std::string log_;
-  std::unique_ptr<Server> first_, second_;
+  std::shared_ptr<message::SocketOwner> owner_;
+  std::vector<std::unique_ptr<Server>> servers_;  // the last one serves
   std::optional<Side> client_, peer_;
 };
 
@@ -120,8 +144,7 @@ TEST_F(SuccessionTest, ClientsGoOnWithWhatTheyHave) {
   expect_all_operations(mine, theirs, client_->mr);
   for (int restart = 0; restart < 10; ++restart) {
     const auto inherited = hand_over();
-    EXPECT_EQ(inherited.clients, 1u) << log();
-    EXPECT_EQ(inherited.queue_pairs, 1u);
+    EXPECT_EQ(inherited.queue_pairs, 1u) << log();
     EXPECT_EQ(inherited.refused, 0u);
     EXPECT_FALSE(client_->context.lost());
     expect_all_operations(mine, theirs, client_->mr);
@@ -169,11 +192,18 @@ TEST_F(SuccessionTest, TheFirstGoesOnWhereNobodyTakesOver) {
   auto mine = client_->make_qp();
   auto theirs = peer_->make_qp();
   connect(*client_, mine, *peer_, theirs);
-  must(first_->hold(kHoldPatience));
-  (void)must(first_->estate());
-  first_->go_on();
+  {
+    auto ends = connection();
+    message::SuccessionLink to(ends.predecessor), from(ends.successor);
+    auto successor = make_successor();
+    must(running().hold());
+    (void)must(running().bequeath(to));
+    (void)must(successor->inherit(from));
+  }
+  EXPECT_FALSE(client_->context.lost());
+  running().go_on();
   expect_all_operations(mine, theirs, client_->mr);
-  EXPECT_EQ(first_->clients().size(), 1u);
+  EXPECT_EQ(running().clients().size(), 1u);
 }
 
 TEST_F(SuccessionTest, EveryKindOfObject) {
@@ -198,22 +228,45 @@ TEST_F(SuccessionTest, EveryKindOfObject) {
   expect_all_operations(mine, theirs, client_->mr);
 }
 
-TEST_F(SuccessionTest, AForgedEstateEndsItsClientsAlone) {
+TEST_F(SuccessionTest, AForgedEstateEndsNobody) {
   auto mine = client_->make_qp();
-  add_second();
-  must(first_->hold(kHoldPatience));
-  const auto whole = must(first_->estate());
-  // Each byte wrong once: the successor refuses the whole, or a client, or takes numbers that are as good.
-  for (std::size_t at = 0; at < whole.rows.size(); at += 3) {
-    Estate forged;
-    forged.rows = whole.rows;
-    forged.rows[at] ^= std::byte{0x41};
-    for (const auto& fd : whole.fds) forged.fds.emplace_back(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
-    (void)second_->inherit(std::move(forged));
-    second_->give_up();
+  must(running().hold());
+  std::vector<std::byte> rows;
+  std::vector<message::Fd> fds;
+  std::vector<std::byte> header;
+  {
+    auto ends = connection();
+    message::SuccessionLink to(ends.predecessor), from(ends.successor);
+    (void)must(running().bequeath(to));
+    auto first = must(from.receive({message::Step::estate}, std::chrono::seconds(5)));
+    header = first.body;
+    struct stat file{};
+    ASSERT_EQ(fstat(first.fds[0].get(), &file), 0);
+    rows.resize(static_cast<std::size_t>(file.st_size));
+    ASSERT_EQ(pread(first.fds[0].get(), rows.data(), rows.size(), 0), file.st_size);
+    fds = std::move(must(from.receive({message::Step::estate}, std::chrono::seconds(5))).fds);
   }
-  first_->go_on();
+  // Some bytes wrong: the successor refuses the whole, or the client, or takes what is as good.
+  auto successor = make_successor();
+  for (std::size_t at = 0; at < rows.size(); at += 7) {
+    auto ends = connection();
+    message::SuccessionLink to(ends.predecessor), from(ends.successor);
+    const message::Fd forged(memfd_create("forged", MFD_CLOEXEC));
+    rows[at] ^= std::byte{0x41};
+    ASSERT_EQ(pwrite(forged.get(), rows.data(), rows.size(), 0), static_cast<ssize_t>(rows.size()));
+    rows[at] ^= std::byte{0x41};
+    const int beside = forged.get();
+    must(to.send(message::Step::estate, header, {&beside, 1}));
+    std::vector<int> numbers;
+    for (const auto& fd : fds) numbers.push_back(fd.get());
+    must(to.send(message::Step::estate, {}, numbers));
+    (void)successor->inherit(from);
+    if (at % 70 == 0) successor = make_successor();
+  }
+  successor.reset();
   EXPECT_FALSE(client_->context.lost());
+  running().go_on();
+  auto more = client_->make_qp();
 }
 
 }  // namespace

@@ -1,0 +1,65 @@
+// A planned restart: a daemon asks the running one to hand over (Op::take_over). The reply is empty, or says why not.
+// From then on the connection carries packets of another kind: a StepHeader, and behind it the step's content.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <uroce/types.h>
+
+#include "message/protocol.h"
+#include "message/public_types.h"
+
+namespace uroce::message {
+
+/// Facts of a device that must be equal in both daemons, because peers and programs know them.
+struct DeviceFacts {
+  std::string name{};
+  std::string interface{};  ///< of the kernel
+  EthAddr mac{};
+  uint32_t mtu = 0;  ///< Ethernet MTU, bytes
+  uint32_t vlan = 0;
+  uint32_t engines = 0;
+  // Their bits are part of QPNs and keys, so these are rounded up to a power of two.
+  uint32_t max_qp = 0;
+  uint32_t max_mr = 0;
+  static void fields(auto& self, auto& archive) {
+    archive(self.name, self.interface, self.mac, self.mtu, self.vlan, self.engines, self.max_qp, self.max_mr);
+  }
+};
+
+/// The hello before it told what each side speaks.
+struct TakeOver {
+  std::string version{};  ///< of the successor
+  std::vector<DeviceFacts> devices{};
+  static void fields(auto& self, auto& archive) { archive(self.version, self.devices); }
+};
+
+/// The steps come in this order. The running daemon sends `belongings`, `estate`, `bequeathed` and `go`; the successor
+/// the others.
+enum class Step : uint16_t {
+  belongings = 1,  ///< BelongingNames, and the descriptors; as many packets as it takes
+  ready = 2,       ///< the successor has opened all that it needs; the running daemon stands still
+  estate = 3,      ///< of the clients; any number of packets
+  bequeathed = 4,  ///< that was all
+  imported = 5,    ///< the successor can serve at once
+  go = 6,          ///< it does: the other daemon never serves again
+  failed = 7,      ///< from either side: the running daemon goes on
+};
+
+struct StepHeader {
+  Step step{};
+  int32_t error = 0;   ///< of Step::failed: errno value
+  std::string text{};  ///< of Step::failed
+  static void fields(auto& self, auto& archive) { archive(self.step, self.error, self.text); }
+};
+
+/// Names of the descriptors beside this packet, in their order.
+struct BelongingNames {
+  std::vector<std::string> names{};
+  bool last = true;
+  static void fields(auto& self, auto& archive) { archive(self.names, self.last); }
+};
+
+}  // namespace uroce::message

@@ -1,0 +1,119 @@
+// The objects of a server's clients, on their way to another daemon and from one.
+#include <algorithm>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "service/server_impl.h"
+
+namespace uroce::service {
+namespace {
+
+/// For a client's request that has begun. Engines have a timeout of their own.
+constexpr std::chrono::seconds kRequestPatience{6};
+
+}  // namespace
+
+// The successor's own thread does not come to the gate.
+Result<void> Server::Impl::stand_still() {
+  threads_gate.close();
+  const auto clients_now = all();
+  const auto serving =
+      std::ranges::count_if(clients_now, [](const auto& client) { return !client->done() && !client->is_successor(); });
+  Result<void> still;
+  if (!threads_gate.holds(static_cast<std::size_t>(serving), kRequestPatience)) {
+    still = fail(ETIMEDOUT, fmt::format("a request of one of {} clients is not done within {} s; try again", serving,
+                                        kRequestPatience.count()));
+  }
+  for (auto device = all_devices.begin(); still && device != all_devices.end(); ++device) {
+    still = (*device)->runner().pause();
+    if (still) continue;
+    while (device != all_devices.begin()) (void)(*--device)->runner().resume();
+  }
+  if (!still) threads_gate.open();
+  return still;
+}
+
+void Server::Impl::move_on() {
+  for (const auto& device : all_devices) {
+    if (auto resumed = device->runner().resume(); !resumed) log(Severity::error, resumed.error().text);
+  }
+  threads_gate.open();
+  for (const auto& client : std::exchange(not_inherited, {})) client->disconnect();
+  for (const auto& client : std::exchange(inherited, {})) {
+    if (auto started = client->start(); !started) {
+      log(Severity::error, started.error().text);
+      client->disconnect();
+    }
+  }
+}
+
+Result<std::pair<Estate, Bequest>> Server::Impl::estate() {
+  std::pair<Estate, Bequest> out;
+  EstateWriter rows(out.first);
+  for (const auto& client : all()) {
+    if (client->done() || client->is_successor()) continue;
+    const auto before = rows.mark();
+    const auto written = client->bequeath(rows);
+    if (written) {
+      out.second.queue_pairs += client->queue_pairs();
+      continue;
+    }
+    rows.take_back(before);
+    ++out.second.refused;
+    log(Severity::warning, fmt::format("the restart will disconnect client {} ({}, process {}): {}", client->id(),
+                                       client->peer().command, client->peer().pid, written.error().text));
+  }
+  return out;
+}
+
+Result<Bequest> Server::Impl::inherit(Estate estate) {
+  for (const auto& device : all_devices) {
+    if (auto paused = device->runner().pause(); !paused) return std::unexpected(paused.error());
+  }
+  Bequest result;
+  EstateReader rows(estate);
+  while (!rows.at_end()) {
+    auto program = rows.take<ProgramRow>();
+    if (!program) return std::unexpected(program.error());
+    auto socket = rows.take_fd(program->socket);
+    if (!socket) return std::unexpected(socket.error());
+    auto client = client_of(std::move(*socket), program->id);
+    const auto made = client->inherit(*program, rows);
+    if (made) {
+      result.queue_pairs += client->queue_pairs();
+      add_inherited(std::move(client), program->id);
+      continue;
+    }
+    ++result.refused;
+    log(Severity::warning, fmt::format("the restart disconnects client {} ({}, process {}): {}", program->id,
+                                       client->peer().command, client->peer().pid, made.error().text));
+    client->abandon();
+    not_inherited.push_back(std::move(client));
+    if (auto skipped = rows.skip_to(Row::program); !skipped) return std::unexpected(skipped.error());
+  }
+  return result;
+}
+
+void Server::Impl::give_up() {
+  not_inherited.clear();
+  for (const auto& client : std::exchange(inherited, {})) client->abandon();
+  const std::scoped_lock lock(mutex);
+  clients.clear();
+}
+
+std::shared_ptr<Client> Server::Impl::client_of(message::Fd socket, uint32_t id) {
+  Peer peer = Peer::of(socket.get(), own_rights);
+  peer.charged_to = users->payer_of(peer, subordinates);
+  auto user = users->of(peer);
+  return std::make_shared<Client>(*this, message::Connection(std::move(socket)), id, std::move(peer), std::move(user));
+}
+
+void Server::Impl::add_inherited(std::shared_ptr<Client> client, uint32_t id) {
+  const std::scoped_lock lock(mutex);
+  next_id = std::max(next_id, client->last_id() + 1);
+  inherited.push_back(client);
+  clients.emplace(id, std::move(client));
+}
+
+}  // namespace uroce::service

@@ -1,0 +1,60 @@
+// A server's part in a planned restart.
+#include "service/listener.h"
+#include "service/server_impl.h"
+
+namespace uroce::service {
+namespace {
+
+/// A connection that is just being accepted takes less.
+constexpr std::chrono::seconds kHoldLimit{1};
+constexpr std::chrono::milliseconds kHoldLook{1};
+
+template <class Impl>
+void go_on_accepting(Impl& server) {
+  server.holding = false;
+  server.ring();
+}
+
+}  // namespace
+
+int Server::listener() const { return impl_->listener.get(); }
+
+Result<void> Server::hold() {
+  impl_->holding = true;
+  impl_->held = false;
+  impl_->ring();
+  for (const auto until = std::chrono::steady_clock::now() + kHoldLimit;
+       !impl_->held && std::chrono::steady_clock::now() < until;) {
+    std::this_thread::sleep_for(kHoldLook);
+  }
+  auto still = impl_->stand_still();
+  if (!still) go_on_accepting(*impl_);
+  return still;
+}
+
+void Server::go_on() {
+  impl_->move_on();
+  go_on_accepting(*impl_);
+}
+
+Result<Bequest> Server::bequeath(message::SuccessionLink& successor) {
+  const auto estate = impl_->estate();
+  if (!estate) return std::unexpected(estate.error());
+  if (auto sent = send_estate(successor, estate->first); !sent) return std::unexpected(sent.error());
+  return estate->second;
+}
+
+Result<Bequest> Server::inherit(message::SuccessionLink& predecessor) {
+  auto estate = receive_estate(predecessor);
+  if (!estate) return std::unexpected(estate.error());
+  return impl_->inherit(std::move(*estate));
+}
+
+void Server::begin() {
+  impl_->config.inherited.reset();  // the rest of the belongings is closed
+  own_listener(impl_->listener.get());
+  impl_->begin();
+  impl_->move_on();
+}
+
+}  // namespace uroce::service

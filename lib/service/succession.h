@@ -1,0 +1,72 @@
+// A planned restart, on the side of the running daemon: a successor beside it asks for what it needs, says when it is
+// ready, and takes over.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <uroce/error.h>
+
+#include "message/belongings.h"
+#include "message/succession_link.h"
+#include "message/succession_messages.h"
+
+namespace uroce::service {
+
+/// The part of the clients' objects that a successor got.
+struct Bequest {
+  uint32_t queue_pairs = 0;
+  uint32_t refused = 0;  ///< clients that end with their daemon
+};
+
+/// The daemon, as its server asks it. A client's thread makes the calls, one at a time.
+class SuccessionHost {
+ public:
+  virtual ~SuccessionHost() = default;
+  /// Errors: EOPNOTSUPP (a port cannot be handed over).
+  virtual Result<std::vector<message::DeviceFacts>> facts() = 0;
+  virtual message::Belongings lend() = 0;
+  /// The successor, process `pid`, is ready: everything stands still, and goes over. Returns only if that failed. The
+  /// daemon goes on then.
+  virtual Error hand_over(message::SuccessionLink& successor, int32_t pid) = 0;
+};
+
+/// Errors: EINVAL, naming the first fact that differs.
+Result<void> check_same(const std::vector<message::DeviceFacts>& running,
+                        const std::vector<message::DeviceFacts>& successors);
+
+/// There is one succession at a time.
+class Succession {
+ public:
+  /// The turn of one successor.
+  class Turn {
+   public:
+    Turn(Succession& of, int32_t pid) : succession_(of), pid_(pid) {}
+    ~Turn() { succession_.busy_.store(false, std::memory_order_release); }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    /// The conversation behind the reply to Op::take_over. Returns what it failed of, which the successor knows, too.
+    Error run(message::Connection& connection);
+
+   private:
+    Result<void> prepare(message::SuccessionLink& link);
+
+    Succession& succession_;
+    const int32_t pid_;
+  };
+
+  /// `host` may be nullptr: a server that is not a daemon's.
+  explicit Succession(std::shared_ptr<SuccessionHost> host) : host_(std::move(host)) {}
+  /// Any thread. Errors: EBUSY (another successor has its turn), EOPNOTSUPP; those of check_same().
+  Result<std::unique_ptr<Turn>> begin(const message::TakeOver& request, int32_t pid);
+
+ private:
+  const std::shared_ptr<SuccessionHost> host_;
+  std::atomic<bool> busy_{false};
+  std::atomic<int32_t> pid_{0};  ///< of the latest successor
+};
+
+}  // namespace uroce::service

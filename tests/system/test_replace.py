@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+"""A planned restart: `uroced --replace` takes over from a daemon that runs."""
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import struct
+import threading
+import time
+import unittest
+
+import harness
+import speaker
+import veth
+from harness import eal
+from speaker import LIST_ENGINES, Speaker, text
+from veth import by
+
+TAKE_OVER = 45
+BELONGINGS, READY, ESTATE, BEQUEATHED, IMPORTED, GO, FAILED = range(1, 8)
+MAX_QP, MAX_MR = 16384, 65536
+HANDED_OVER = r"handed over to process {}: frozen (\d+) ms, \d+ queue pairs, \d+ clients refused"
+
+
+class Newcomers(threading.Thread):
+    """Programs that come all the time: each connects, says hello and asks something."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.path, self.over, self.served, self.cut, self.failures = path, threading.Event(), 0, 0, []
+
+    def run(self):
+        while not self.over.is_set():
+            try:
+                one = Speaker.__new__(Speaker)
+                one.connect(self.path)
+            except OSError as e:
+                self.failures.append(f"connect: {e}")
+                continue
+            one.socket.settimeout(20 * harness.SLOW)
+            with one:
+                answers = (one.hello(), one.call(LIST_ENGINES))
+            if None in answers:
+                self.cut += 1
+            elif any(answer[0] for answer in answers):
+                self.failures.append(str(answers))
+            else:
+                self.served += 1
+
+    @classmethod
+    @contextlib.contextmanager
+    def at(cls, path):
+        some = cls(path)
+        some.start()
+        try:
+            yield some
+        finally:
+            some.over.set()
+            some.join()
+
+
+class Successor(Speaker):
+    """A successor whose steps a test chooses."""
+
+    def take_over(self, mac, engines=1, mtu=1500, max_qp=MAX_QP):
+        facts = text(b"uroce0") + text(b"d0") + mac + struct.pack("<IIIII", mtu, 0, engines, max_qp, MAX_MR)
+        return self.call(TAKE_OVER, text(b"test") + struct.pack("<I", 1) + facts)
+
+    def say(self, step):
+        self.socket.send(struct.pack("<HiI", step, 0, 0))
+
+    def hear(self):
+        """The step, its error and text, and what follows; None where the daemon has hung up."""
+        try:
+            data, fds, _, _ = socket.recv_fds(self.socket, 65536, 250)
+        except ConnectionError:
+            return None
+        for fd in fds:
+            os.close(fd)
+        if not data:
+            return None
+        step, error, length = struct.unpack_from("<HiI", data)
+        return step, error, data[10:10 + length].decode(), len(fds)
+
+
+@unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
+class Replace(veth.Case):
+    def setUp(self):
+        super().setUp()
+        self.names = self.spaces(1500)
+
+    def mac(self):
+        return bytes.fromhex(veth.link_of(self.names[0])["address"].replace(":", ""))
+
+    def launch_successor(self, daemon, *args, eal_args=None, before=(), interface="d0"):
+        one = self.start([*before, veth.UROCED, *(eal_args or eal()), "--", "--interface", interface, "--socket", daemon.socket,
+                          "--user", "", "--replace", *args], daemon.space)
+        one.space, one.socket = daemon.space, daemon.socket
+        return one
+
+    def replace(self, daemon, *args, **kw):
+        """A successor that has taken over."""
+        after = self.launch_successor(daemon, *args, **kw)
+        after.wait_for("serving uroce0", 20)
+        self.finish(daemon, 20)
+        self.assertRegex(daemon.output, HANDED_OVER.format(after.process.pid))
+        self.assertIn(f"took over from process {daemon.process.pid}", after.output)
+        return after
+
+    def goes_on(self, daemon):
+        """It serves, its engines turn, and its port sends and receives."""
+        far = self.serve(self.names[1])
+        self.finish_both(*self.traffic("write_bw", self.names, by(daemon), by(far), "-R", "--verify", "-n", "50"))
+        far.process.send_signal(signal.SIGTERM)
+        self.finish(far, 20)
+        self.assertIsNone(daemon.process.poll(), str(daemon))
+
+    def test_takes_over(self):
+        far = self.serve(self.names[1])
+        daemon = self.serve(self.names[0])
+        inode = os.stat(daemon.socket).st_ino
+        with Newcomers.at(daemon.socket) as some:
+            for _ in range(3):
+                before = some.served
+                daemon = self.replace(daemon)
+                while some.is_alive() and some.served == before:
+                    time.sleep(0.01)
+                self.finish_both(*self.traffic("write_bw", self.names, by(daemon), by(far), "-R", "--verify", "-n", "50"))
+        self.assertEqual(some.failures, [])
+        self.assertLessEqual(some.cut, 3, "one connection may end at each cut")
+        self.assertEqual(os.stat(daemon.socket).st_ino, inode)
+        self.assertEqual(int(daemon.socket.with_name(daemon.socket.name + ".lock").read_text().split()[0]), daemon.process.pid)
+        daemon.process.send_signal(signal.SIGTERM)
+        self.finish(daemon, 20)
+        self.assertFalse(daemon.socket.exists())
+
+    def test_several_engines(self):
+        daemon = self.serve(self.names[0], eal_args=veth.engines(3))
+        daemon = self.replace(daemon, eal_args=veth.engines(3))
+        self.goes_on(daemon)
+
+    def test_on_a_udp_socket(self):
+        port = ["--vdev", "net_uroce_udp0,iface=d0"]
+        daemon = self.serve(self.names[0], interface=None, eal_args=eal(*port))
+        after = self.start([veth.UROCED, *eal(*port), "--", "--socket", daemon.socket, "--user", "", "--replace"], self.names[0])
+        after.space, after.socket = daemon.space, daemon.socket
+        after.wait_for("serving uroce0", 20)
+        self.finish(daemon, 20)
+        self.goes_on(after)
+
+    def test_addresses_of_its_own(self):
+        daemon = self.serve(self.names[0], "--address", "192.0.2.11/24")
+        daemon = self.replace(daemon, "--address", "192.0.2.11/24")
+        self.goes_on(daemon)
+        stranger = self.launch(self.names[0], "--address", "192.0.2.11/24")
+        self.assertNotEqual(stranger.wait(20), 0)
+        self.assertIn(f"is in use by another program of uroce (process {daemon.process.pid})", stranger.output)
+
+    def test_it_serves_metrics_at_the_same_address(self):
+        listen = ("--set", f"metrics.listen=127.0.0.1:{harness.free_port()}")
+        daemon = self.serve(self.names[0], *listen)
+        daemon = self.replace(daemon, *listen)
+        self.assertIn("metrics are at", daemon.output)
+
+    def refused(self, successor, sentence, code):
+        self.assertEqual(successor.wait(30), code, str(successor))
+        self.assertRegex(successor.output, sentence)
+
+    def test_refusals_change_nothing(self):
+        daemon = self.serve(self.names[0])
+        self.directory.chmod(0o755)
+        (self.directory / "run").mkdir(mode=0o777)
+        (self.directory / "run").chmod(0o777)
+        nobody = self.launch_successor(daemon, before=("env", f"XDG_RUNTIME_DIR={self.directory}/run", "setpriv", "--reuid", "65534",
+                                                       "--clear-groups"))
+        self.refused(nobody, "taking over is for root and the daemon's own user, not for user 65534", 1)
+        self.refused(self.launch_successor(daemon, eal_args=veth.engines(2)),
+                     "the number of engines is 1 in the running daemon and 2 in its successor; start the successor with the same", 2)
+        self.refused(self.launch_successor(daemon, "--set", "engines.max_qp=64"), "engines.max_qp, rounded .* is 16384 .* and 64", 2)
+        self.refused(self.launch_successor(daemon, "--port-mtu", "1400"), "the MTU is 1500 in the running daemon and 1400", 2)
+        self.refused(self.launch_successor(daemon, interface="c0"), "the interface is d0 .* and c0", 2)
+        self.assertEqual(veth.link_of(self.names[0])["mtu"], 1500)
+        self.goes_on(daemon)
+
+    def test_there_is_no_daemon(self):
+        daemon = self.serve(self.names[0])
+        daemon.process.send_signal(signal.SIGTERM)
+        self.finish(daemon, 20)
+        self.refused(self.launch_successor(daemon), "no uroced runs on this socket, so there is none to replace", 1)
+
+    def test_a_successor_that_goes(self):
+        """At any step before it is told to go, and beside another one."""
+        daemon = self.serve(self.names[0])
+        for steps in ((), (READY,)):
+            with Successor(daemon.socket, device=None) as first:
+                self.assertEqual(first.take_over(self.mac())[0], 0)
+                self.assertEqual(first.hear()[0], BELONGINGS)
+                self.refused(self.launch_successor(daemon), rf"process {os.getpid()} is taking over from this daemon already", 1)
+                for step in steps:
+                    first.say(step)
+                    self.assertEqual(first.hear()[0], ESTATE)
+            daemon.wait_for("this daemon goes on", 20)
+            self.goes_on(daemon)
+        self.assertEqual(daemon.output.count("this daemon goes on"), 2)
+        self.goes_on(self.replace(daemon))
+
+    def test_a_successor_that_talks_nonsense(self):
+        daemon = self.serve(self.names[0])
+        mac = self.mac()
+        with Successor(daemon.socket, device=None) as one:
+            self.assertIn("does not decode", re.sub("do not", "does not", one.call(TAKE_OVER, b"\xff" * 9)[1]))
+        for packet in (b"", b"\x02", struct.pack("<HiI", GO, 0, 0), struct.pack("<HiI", READY, 0, 9), struct.pack("<HiI", 99, 0, 0)):
+            with Successor(daemon.socket, device=None) as one:
+                self.assertEqual(one.take_over(mac)[0], 0)
+                self.assertEqual(one.hear()[0], BELONGINGS)
+                one.socket.send(packet or b"\0")
+                step, error, words, _ = one.hear()
+                self.assertEqual(step, FAILED, words)
+                self.assertNotEqual(error, 0)
+                self.assertIsNone(one.hear())
+        self.goes_on(daemon)
+
+    def test_a_killed_one(self):
+        """While it starts, at times of its own."""
+        daemon = self.serve(self.names[0])
+        for delay in (0.05, 0.1, 0.2, 0.3, 0.5):
+            one = self.launch_successor(daemon)
+            time.sleep(delay)
+            one.process.send_signal(signal.SIGKILL)
+            one.process.wait(20)
+            if daemon.process.poll() is not None:
+                self.assertRegex(daemon.output, HANDED_OVER.format(one.process.pid))
+                return  # it was late, and had taken over
+        self.goes_on(daemon)
+
+
+class Alive(Replace):
+    """Queue pairs outlive their daemon."""
+
+    RESTARTS = int(os.environ.get("UROCE_RESTARTS", "3"))
+
+    def alive(self, test, *args):
+        """Verified traffic of the daemons' clients, one of whose daemons is replaced meanwhile."""
+        far = self.serve(self.names[1])
+        daemon = self.serve(self.names[0])
+        seconds = 4 + 2 * self.RESTARTS
+        pair = self.traffic(test, self.names, by(daemon), by(far), "-D", str(seconds), "--verify", *args)
+        for one in pair:
+            one.wait_for("#bytes", 20)
+        frozen = []
+        for _ in range(self.RESTARTS):
+            before, daemon = daemon, self.replace(daemon)
+            frozen.append(int(re.search(r"frozen (\d+) ms", before.output).group(1)))
+            self.assertRegex(before.output, "[1-9] queue pairs, 0 clients refused")
+        still = [one.process.poll() for one in pair]
+        self.assertEqual(still, [None, None], "\n".join(map(str, pair)))
+        self.finish_both(*pair)
+        print(f"# {test}: {self.RESTARTS} restarts, frozen {min(frozen)} to {max(frozen)} ms")
+
+    def test_writes(self):
+        self.alive("write_bw", "-s", "65536")
+
+    def test_reads(self):
+        self.alive("read_bw", "-s", "65536", "-q", "3")
+
+    def test_sends(self):
+        self.alive("send_bw", "-s", "1000", "-q", "5")
+
+    def test_atomics(self):
+        self.alive("atomic_bw")
+
+
+for _name in [name for name in dir(Replace) if name.startswith("test_")]:
+    setattr(Alive, _name, None)
+
+
+if __name__ == "__main__":
+    harness.main()
