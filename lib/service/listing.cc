@@ -24,25 +24,24 @@ void cut_to_size(auto& rows) {
   }
 }
 
-/// The devices and programs that have a row, in the order of ids. The clients keep it in existence.
-std::vector<const ClientState*> listed(const Clients& clients) {
-  std::vector<const ClientState*> out;
+}  // namespace
+
+Listed listed(const Clients& clients) {
+  Listed out;
   for (const auto& client : clients) std::ranges::move(client->listed(), std::back_inserter(out));
   std::ranges::sort(out, {}, &ClientState::id);
   return out;
 }
 
-}  // namespace
-
-std::vector<message::ClientRow> all_rows(const Clients& clients) {
+std::vector<message::ClientRow> all_rows(const Listed& clients) {
   std::vector<message::ClientRow> rows;
-  for (const ClientState* device : listed(clients)) rows.push_back(row_of(*device));
+  for (const ClientState* device : clients) rows.push_back(row_of(*device));
   return rows;
 }
 
-message::ClientRows client_rows(const Clients& clients, uint32_t after, const Sight& sight) {
+message::ClientRows client_rows(const Listed& clients, uint32_t after, const Sight& sight) {
   message::ClientRows out;
-  for (const ClientState* device : listed(clients)) {
+  for (const ClientState* device : clients) {
     if (device->id <= after || !sight.client_of(device->peer.uid)) continue;
     out.more = out.rows.size() == kRowsPerReply;
     if (out.more) break;
@@ -58,9 +57,9 @@ message::UserRows user_rows(const Users& users, uint64_t after, const Sight& sig
   return out;
 }
 
-message::ObjectRows object_rows(const Clients& clients, const message::ListObjects& request, const Sight& sight) {
+message::ObjectRows object_rows(const Listed& clients, const message::ListObjects& request, const Sight& sight) {
   message::ObjectRows out;
-  for (const ClientState* device : listed(clients)) {
+  for (const ClientState* device : clients) {
     if (device->id < request.after_client || !sight.client_of(device->peer.uid)) continue;
     const uint32_t after = device->id == request.after_client ? request.after_id : 0;
     if (out.rows.size() == kRowsPerReply) {

@@ -240,7 +240,7 @@ void Server::set_max_clients(uint32_t max) {
 
 bool Server::Impl::await_departing() {
   constexpr auto kLimit = std::chrono::seconds(1);
-  constexpr auto kStep = std::chrono::milliseconds(1);
+  constexpr auto kPause = std::chrono::milliseconds(1);
   std::vector<std::shared_ptr<Client>> left;
   for (const auto& client : all()) {
     if (client->departing()) left.push_back(client);
@@ -248,11 +248,14 @@ bool Server::Impl::await_departing() {
   if (left.empty()) return false;
   const auto until = std::chrono::steady_clock::now() + kLimit;
   const auto any = [&left] { return std::ranges::any_of(left, [](const auto& one) { return one->departing(); }); };
-  while (any() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(kStep);
+  while (any() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(kPause);
   return true;
 }
 
-std::vector<ClientInfo> Server::clients() const { return service::all_rows(impl_->all()); }
+std::vector<ClientInfo> Server::clients() const {
+  const Clients kept = impl_->all();
+  return service::all_rows(listed(kept));
+}
 
 std::vector<message::UserRow> Server::users() const { return impl_->users->rows(Sight::of_everything()); }
 

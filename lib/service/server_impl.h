@@ -94,13 +94,15 @@ struct Server::Impl final : ServerView {
     return out;
   }
   message::ClientRows client_rows(uint32_t after, const Sight& sight) const override {
-    return service::client_rows(all(), after, sight);
+    const Clients kept = all();
+    return service::client_rows(listed(kept), after, sight);
   }
   message::UserRows user_rows(uint64_t after, const Sight& sight) const override {
     return service::user_rows(*users, after, sight);
   }
   message::ObjectRows object_rows(const message::ListObjects& request, const Sight& sight) const override {
-    return service::object_rows(all(), request, sight);
+    const Clients kept = all();
+    return service::object_rows(listed(kept), request, sight);
   }
 
   /// From now on the socket is served.

@@ -18,8 +18,8 @@
 
 namespace uroce::test {
 
-/// The part of the server that operations use.
-struct ScriptedView final : service::ServerView {
+/// The part of the server that operations use. Its lists are empty.
+struct ScriptedView : service::ServerView {
   std::vector<std::shared_ptr<control::Device>> all;
   service::PortAccess access;
   service::Gate open_gate{};
