@@ -311,6 +311,7 @@ class Daemon {
   int drain(std::string_view why) {
     sd_notify(0, "STOPPING=1");
     signals_.leave_at_a_later_one();
+    desk_->close();
     log_->info("{}: ending {} connections", why, server_->clients().size());
     socket_right_.reset();  // the server gives it back, with the socket
     end_services();

@@ -11,6 +11,17 @@ Error ending() {
 }
 }  // namespace
 
+Result<std::vector<message::DeviceFacts>> SuccessionDesk::facts() {
+  const std::scoped_lock lock(mutex_);
+  if (closed_) return std::unexpected(ending());
+  return daemon_.facts();
+}
+
+message::Belongings SuccessionDesk::lend() {
+  const std::scoped_lock lock(mutex_);
+  return closed_ ? message::Belongings() : daemon_.lend();
+}
+
 Error SuccessionDesk::hand_over(message::SuccessionLink& successor, int32_t pid) {
   std::unique_lock lock(mutex_);
   if (closed_) return ending();

@@ -27,15 +27,15 @@ class SuccessionDesk final : public service::SuccessionHost {
   SuccessionDesk(const Signals& signals, Daemon daemon) : signals_(signals), daemon_(std::move(daemon)) {}
 
   // The connection's thread.
-  Result<std::vector<message::DeviceFacts>> facts() override { return daemon_.facts(); }
-  message::Belongings lend() override { return daemon_.lend(); }
+  Result<std::vector<message::DeviceFacts>> facts() override;
+  message::Belongings lend() override;
   Error hand_over(message::SuccessionLink& successor, int32_t pid) override;
 
   // The main thread.
   /// The successor that waits to take over, which then waits for refuse().
   std::optional<Request> request();
   void refuse(Error why);
-  /// The daemon ends: refuses what waits, and what will come.
+  /// The daemon ends: refuses what waits, and what will come. Its functions are not called afterwards.
   void close();
 
  private:
