@@ -24,7 +24,9 @@ def lines(file, display, *fields):
     args = ["tshark", "-r", str(file), "-Y", display]
     if fields:
         args += ["-T", "fields", *(word for field in fields for word in ("-e", field))]
-    done = subprocess.run(args, capture_output=True, text=True, timeout=120 * harness.SLOW, check=True)
+    done = subprocess.run(args, capture_output=True, text=True, timeout=120 * harness.SLOW, check=False)
+    if done.returncode:
+        raise AssertionError(f"{' '.join(args)} failed with {done.returncode}: {done.stderr}")
     return done.stdout.splitlines()
 
 
