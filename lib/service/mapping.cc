@@ -117,7 +117,7 @@ Result<void> MappingBuilder::check(const message::Segment& segment) const {
 Result<void> MappingBuilder::add(std::span<const message::Segment> segments, std::span<const message::Fd> fds) {
   for (const message::Segment& segment : segments) {
     if (segment.fd >= fds.size()) {
-      return fail(EINVAL, fmt::format("cannot register memory: a segment has descriptor {}, but {} came with it",
+      return fail(EINVAL, fmt::format("cannot register memory: a segment names descriptor {} of {}; they begin with 0",
                                       segment.fd, fds.size()));
     }
     if (auto added = add_one(segment, fds[segment.fd].get()); !added) return added;
