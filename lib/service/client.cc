@@ -223,7 +223,12 @@ void Client::release() {
 
 Result<void> Client::bequeath(EstateWriter& estate) const {
   if (!program_.greeted || refused()) return fail(EOPNOTSUPP, "it has not begun");
-  return service::bequeath(program_, devices(), estate);
+  const auto all = devices();
+  // Engines may have raised events since its thread came to the gate.
+  for (ClientState* device : all) {
+    if (device->session != nullptr) device->forward_events();
+  }
+  return service::bequeath(program_, all, estate);
 }
 
 Result<void> Client::inherit(const ProgramRow& row, EstateReader& estate) {

@@ -228,6 +228,31 @@ TEST_F(SuccessionTest, EveryKindOfObject) {
   expect_all_operations(mine, theirs, client_->mr);
 }
 
+TEST_F(SuccessionTest, QueuePairsOfAnySize) {
+  std::vector<QueuePair> all;
+  for (const uint32_t size : {1u, 3u, 8u, 13u, 30u}) {
+    for (const uint32_t inline_bytes : {0u, 60u, 200u, 500u}) {
+      all.push_back(client_->make_qp({.cap = {.max_send_wr = 7 * size,
+                                              .max_recv_wr = 11 * size,
+                                              .max_send_sge = size,
+                                              .max_recv_sge = 31 - size,
+                                              .max_inline_data = inline_bytes}}));
+    }
+  }
+  for (int restart = 0; restart < 2; ++restart) {
+    const auto over = hand_over();
+    EXPECT_EQ(over.queue_pairs, all.size());
+    EXPECT_EQ(over.refused, 0u) << log();
+  }
+}
+
+TEST_F(SuccessionTest, EventsOfTheLastMomentArrive) {
+  hand_over([&] { world_.device(0)->report_link(false); });
+  const auto event = client_->context.next_async_event(std::chrono::seconds(20));
+  ASSERT_TRUE(event.has_value());
+  EXPECT_EQ(event->type, AsyncEventType::port_error);
+}
+
 TEST_F(SuccessionTest, AForgedEstateEndsNobody) {
   auto mine = client_->make_qp();
   must(running().hold());
