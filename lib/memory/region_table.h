@@ -143,7 +143,7 @@ class RegionTable {
   SecretPermutation permute_;
   uint32_t used_ = 0;
   std::unique_ptr<Slot[]> slots_;
-  std::deque<uint32_t> free_;  // oldest first; and some that state() took from other tables, which are not free
+  std::deque<uint32_t> free_;  // oldest first; slots that add() took with a given key may be among them
 };
 
 inline Translation RegionTable::translate(Key key, PdId pd, uint64_t address, uint64_t length, AccessFlags needed,

@@ -12,6 +12,7 @@
 #include "service/bequeath.h"
 #include "service/device_operations.h"
 #include "service/memory_operations.h"
+#include "service/qp_operations.h"
 #include "transport/qp/snapshot_check.h"
 
 namespace uroce::service {
@@ -207,18 +208,8 @@ class Heir {
     if (!is_known(created.type) || created.type == QpType::xrc_initiator || created.type == QpType::xrc_target) {
       return senseless("queue pair", row.id);
     }
-    auto pd = client_.pds.find(created.pd);
-    if (!pd) return std::unexpected(pd.error());
-    auto send_cq = client_.cqs.find(created.send_cq);
-    if (!send_cq) return std::unexpected(send_cq.error());
-    auto recv_cq = client_.cqs.find(created.recv_cq);
-    if (!recv_cq) return std::unexpected(recv_cq.error());
-    std::shared_ptr<control::ControlSrq> srq;
-    if (created.srq != 0) {
-      auto found = client_.srqs.find(created.srq);
-      if (!found) return std::unexpected(found.error());
-      srq = std::move(*found);
-    }
+    auto parts = parts_of(client_, created);
+    if (!parts) return std::unexpected(parts.error());
     const QpInit init{.type = created.type,
                       .cap = created.cap,
                       .signal_all = created.signal_all,
@@ -226,8 +217,8 @@ class Heir {
                       .congestion_control = created.congestion_control};
     control::QpIdentity as{.qpn = row.qpn, .on_large_doorbells = row.on_large_doorbells, .groups = {}};
     client_.arena->expect({&row.place, 1});
-    auto made =
-        session().create_qp(std::move(*pd), std::move(*send_cq), std::move(*recv_cq), init, std::move(srq), &as);
+    auto made = session().create_qp(std::move(parts->pd), std::move(parts->send_cq), std::move(parts->recv_cq), init,
+                                    std::move(parts->srq), &as);
     if (!made) return std::unexpected(made.error());
     if (auto adopted = (*made)->adopt(row.snapshot); !adopted) return adopted;
     for (const auto& group : row.groups) {

@@ -49,18 +49,7 @@ Result<void> check_qkey(const ClientState& client, const QpAttr& attr, QpAttrMas
 
 }  // namespace
 
-Result<Reply> create_qp(ClientState& client, const message::CreateQp& request) {
-  auto charge = client.charge(Resource::qp);
-  if (!charge) return std::unexpected(charge.error());
-  if (!is_known(request.type)) {
-    return fail(
-        EINVAL,
-        fmt::format("unknown QP type {}; it must be 2 (RC), 3 (UC), 4 (UD), 8 (raw packet) or 9 (XRC initiator)",
-                    static_cast<uint32_t>(request.type)));
-  }
-  if (request.type == QpType::raw_packet) {
-    if (auto ok = check_raw_packets(client); !ok) return std::unexpected(ok.error());
-  }
+Result<QpParts> parts_of(const ClientState& client, const message::CreateQp& request) {
   auto pd = client.pds.find(request.pd);
   if (!pd) return std::unexpected(pd.error());
   auto send_cq = client.cqs.find(request.send_cq);
@@ -73,6 +62,23 @@ Result<Reply> create_qp(ClientState& client, const message::CreateQp& request) {
     if (!found) return std::unexpected(found.error());
     srq = std::move(*found);
   }
+  return QpParts{std::move(*pd), std::move(*send_cq), std::move(*recv_cq), std::move(srq)};
+}
+
+Result<Reply> create_qp(ClientState& client, const message::CreateQp& request) {
+  auto charge = client.charge(Resource::qp);
+  if (!charge) return std::unexpected(charge.error());
+  if (!is_known(request.type)) {
+    return fail(
+        EINVAL,
+        fmt::format("unknown QP type {}; it must be 2 (RC), 3 (UC), 4 (UD), 8 (raw packet) or 9 (XRC initiator)",
+                    static_cast<uint32_t>(request.type)));
+  }
+  if (request.type == QpType::raw_packet) {
+    if (auto ok = check_raw_packets(client); !ok) return std::unexpected(ok.error());
+  }
+  auto parts = parts_of(client, request);
+  if (!parts) return std::unexpected(parts.error());
   const QpInit init{.type = request.type,
                     .cap = request.cap,
                     .signal_all = request.signal_all,
@@ -82,7 +88,8 @@ Result<Reply> create_qp(ClientState& client, const message::CreateQp& request) {
   const uint64_t requests = std::min(request.cap.max_send_wr, control::kMaxQpWr);
   const auto room = client.user->take_memory(requests * kEngineBytesOfRequest, client.peer);
   if (!room) return std::unexpected(room.error());
-  auto qp = client.session->create_qp(std::move(*pd), std::move(*send_cq), std::move(*recv_cq), init, std::move(srq));
+  auto qp = client.session->create_qp(std::move(parts->pd), std::move(parts->send_cq), std::move(parts->recv_cq), init,
+                                      std::move(parts->srq));
   if (!qp) return std::unexpected(qp.error());
   if (auto changed = apply_steps(client, **qp, request.steps); !changed) return std::unexpected(changed.error());
   const auto& ring = (*qp)->doorbell_ring();

@@ -48,7 +48,7 @@ void Server::Impl::move_on() {
   }
 }
 
-Result<std::pair<Estate, Bequest>> Server::Impl::estate() {
+std::pair<Estate, Bequest> Server::Impl::estate() {
   std::pair<Estate, Bequest> out;
   EstateWriter rows(out.first);
   for (const auto& client : all()) {

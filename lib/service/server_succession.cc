@@ -38,10 +38,9 @@ void Server::go_on() {
 }
 
 Result<Bequest> Server::bequeath(message::SuccessionLink& successor) {
-  const auto estate = impl_->estate();
-  if (!estate) return std::unexpected(estate.error());
-  if (auto sent = send_estate(successor, estate->first); !sent) return std::unexpected(sent.error());
-  return estate->second;
+  const auto [estate, bequest] = impl_->estate();
+  if (auto sent = send_estate(successor, estate); !sent) return std::unexpected(sent.error());
+  return bequest;
 }
 
 Result<Bequest> Server::inherit(message::SuccessionLink& predecessor) {

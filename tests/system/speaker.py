@@ -87,16 +87,22 @@ class Speaker:
         """`sequence` 0: no reply comes."""
         socket.send_fds(self.socket, [struct.pack("<HII", op, sequence, device) + body], list(fds))
 
-    def receive(self):
-        """Error and text and body of the next reply, or None where the daemon has hung up."""
+    def packet(self):
+        """The next packet and the number of its descriptors, which are closed; None where the daemon has hung up."""
         try:
             data, fds, _, _ = socket.recv_fds(self.socket, 65536, 250)
         except ConnectionError:
             return None
         for fd in fds:
             os.close(fd)
-        if not data:
+        return (data, len(fds)) if data else None
+
+    def receive(self):
+        """Error and text and body of the next reply, or None where the daemon has hung up."""
+        packet = self.packet()
+        if packet is None:
             return None
+        data = packet[0]
         _, error, length = struct.unpack_from("<IiI", data)
         words = data[12:12 + length].decode()
         chunks, = struct.unpack_from("<I", data, 12 + length)

@@ -5,7 +5,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import struct
 import threading
 import time
@@ -73,16 +72,12 @@ class Successor(Speaker):
 
     def hear(self):
         """The step, its error and text, and what follows; None where the daemon has hung up."""
-        try:
-            data, fds, _, _ = socket.recv_fds(self.socket, 65536, 250)
-        except ConnectionError:
+        packet = self.packet()
+        if packet is None:
             return None
-        for fd in fds:
-            os.close(fd)
-        if not data:
-            return None
+        data, fds = packet
         step, error, length = struct.unpack_from("<HiI", data)
-        return step, error, data[10:10 + length].decode(), len(fds)
+        return step, error, data[10:10 + length].decode(), fds
 
 
 @unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
