@@ -18,6 +18,24 @@
 
 namespace uroce::test {
 
+/// Of each resource so much that a short input can use it up. `regions`: memory regions and windows.
+inline service::PerResource<uint64_t> small_capacity(uint64_t regions) {
+  using service::Resource;
+  return {{Resource::connection, 64},
+          {Resource::qp, 32},
+          {Resource::cq, 64},
+          {Resource::srq, 32},
+          {Resource::mr, regions},
+          {Resource::pd, 64},
+          {Resource::ah, 64},
+          {Resource::flow, 64},
+          {Resource::cm_id, 64},
+          {Resource::descriptor, 128},
+          {Resource::mapping, 128},
+          {Resource::queue_bytes, 32 << 20},
+          {Resource::registered_bytes, 16 << 20}};
+}
+
 /// The part of the server that operations use. Its lists are empty.
 struct ScriptedView : service::ServerView {
   std::vector<std::shared_ptr<control::Device>> all;

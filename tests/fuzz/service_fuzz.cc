@@ -441,19 +441,7 @@ class Session {
   Input in_;
   test::World world_;
   test::ScriptedView view_;
-  const service::PerResource<uint64_t> all_{{Resource::connection, 64},
-                                            {Resource::qp, 32},
-                                            {Resource::cq, 64},
-                                            {Resource::srq, 32},
-                                            {Resource::mr, 64},
-                                            {Resource::pd, 64},
-                                            {Resource::ah, 64},
-                                            {Resource::flow, 64},
-                                            {Resource::cm_id, 64},
-                                            {Resource::descriptor, 128},
-                                            {Resource::mapping, 128},
-                                            {Resource::queue_bytes, 32 << 20},
-                                            {Resource::registered_bytes, 16 << 20}};
+  const service::PerResource<uint64_t> all_ = test::small_capacity(64);
   service::Users users_{{.shared = all_, .whole = all_}, {}, [](uint32_t, const std::string&) {}};
   std::vector<Fd> files_;
   Fd bystander_file_;
