@@ -256,7 +256,7 @@ class Alive(Replace):
                 if any(one.process.poll() is not None for one in pair):
                     break
                 frozen.append(int(re.search(r"frozen (\d+) ms", before.output).group(1)))
-                self.assertRegex(before.output, "[1-9] queue pairs, 0 clients refused")
+                self.assertRegex(before.output, r"[1-9]\d* queue pairs, 0 clients refused")
             lasted = all(one.process.poll() is None for one in pair)
             self.finish_both(*pair)
             return lasted

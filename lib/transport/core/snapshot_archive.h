@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -65,7 +66,7 @@ class SnapshotArchive {
   void elements(const char* name, List&& list) {
     const Scope scope(*this, name);
     for (auto& element : list) {
-      path_.back().index = &element - &*std::begin(list);
+      path_[depth_ - 1].index = &element - &*std::begin(list);
       one(element);
     }
   }
@@ -96,7 +97,7 @@ class SnapshotArchive {
     const char* name;
     int64_t index;  // -1: none
   };
-  std::vector<Step> path_;
+  std::span<const Step> path() const { return std::span(path_).first(depth_); }
 
  private:
   friend Self;  // so that no other class can be Self
@@ -104,16 +105,21 @@ class SnapshotArchive {
 
   // 73 years. Sums of two do not overflow.
   static constexpr int64_t kFarthest = int64_t{1} << 61;
+  // Structures are nested less deeply.
+  static constexpr std::size_t kMostDepth = 16;
 
   class Scope {
    public:
-    Scope(SnapshotArchive& archive, const char* name) : path_(archive.path_) { path_.push_back({name, -1}); }
-    ~Scope() { path_.pop_back(); }
+    Scope(SnapshotArchive& archive, const char* name) : archive_(archive) {
+      assert(archive.depth_ < kMostDepth);
+      archive.path_[archive.depth_++] = {name, -1};
+    }
+    ~Scope() { --archive_.depth_; }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
-    std::vector<Step>& path_;
+    SnapshotArchive& archive_;
   };
 
   Self& self() { return static_cast<Self&>(*this); }
@@ -182,6 +188,8 @@ class SnapshotArchive {
   }
 
   Nanos now_;
+  std::array<Step, kMostDepth> path_;
+  std::size_t depth_ = 0;
 };
 
 class SnapshotWriter : public SnapshotArchive<SnapshotWriter> {
@@ -190,8 +198,9 @@ class SnapshotWriter : public SnapshotArchive<SnapshotWriter> {
   SnapshotWriter(std::vector<std::byte>& out, Nanos now) : SnapshotArchive(now), out_(out) {}
 
   void raw(const void* data, std::size_t n) {
-    const auto* bytes = static_cast<const std::byte*>(data);
-    out_.insert(out_.end(), bytes, bytes + n);
+    const std::size_t at = out_.size();
+    out_.resize(at + n);
+    if (n != 0) std::memcpy(out_.data() + at, data, n);
   }
   void bytes(const char*, std::span<const std::byte> data) { raw(data.data(), data.size()); }
 
@@ -210,7 +219,7 @@ class SnapshotReader : public SnapshotArchive<SnapshotReader> {
   std::size_t left() const { return in_.size(); }
   /// The present field makes no sense. The first reason stands.
   void refuse(std::string why) {
-    if (good()) error_ = fmt::format("{} {}", path(), why);
+    if (good()) error_ = fmt::format("{} {}", field(), why);
   }
 
   void raw(void* data, std::size_t n) {
@@ -229,9 +238,9 @@ class SnapshotReader : public SnapshotArchive<SnapshotReader> {
   }
 
  private:
-  std::string path() const {
+  std::string field() const {
     std::string text;
-    for (const Step& step : path_) {
+    for (const Step& step : path()) {
       if (!text.empty()) text += '.';
       text += step.name;
       if (step.index >= 0) text += fmt::format("[{}]", step.index);

@@ -266,9 +266,11 @@ void LossDetector::persist(Archive& archive) {
   auto& [rtt, highest, newest_delivered, marked, times, reorder, in_order, loss_at, newest_again, counts, sacked,
          lost] = *this;
   archive("times", times);
-  archive("sacked", sacked);
-  archive("lost", lost);
   archive("marked", marked);
+  if (marked) {
+    archive("sacked", sacked);
+    archive("lost", lost);
+  }
   archive("highest", highest);
   archive("newest_delivered", newest_delivered);
   archive("reorder", reorder, 0, kMostReorder);

@@ -32,8 +32,9 @@ struct Resource {
     uint32_t number = msn_;
     bool is_atomic = atomic_;
     bool is_busy = busy_;
-    archive("first_psn", first);
     archive("packets", count);
+    if (count == 0) return;  // it was never used
+    archive("first_psn", first);
     archive("va", address);
     archive("rkey", key);
     archive("length", bytes);

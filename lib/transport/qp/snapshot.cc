@@ -9,28 +9,21 @@
 #include "transport/qp/send_window.h"
 #include "transport/qp/snapshot_check.h"
 #include "transport/qp/snapshot_members.h"
+#include "wire/crc/kernel.h"
 #include "wire/packet.h"
 
 namespace uroce::transport {
 namespace {
 
-// --- The bytes around it: magic 4, version 4, length of the whole 4, checksum of what follows 8 ------------------
+// --- The bytes around it: magic 4, version 4, length of the whole 4, CRC-32 of what follows 4 --------------------
 
 constexpr uint32_t kMagic = 0x53505155;  // "UQPS"
 constexpr std::size_t kLengthAt = 8;
 constexpr std::size_t kChecksumAt = 12;
 
-// FNV-1a: against damage, not against an author. No single wrong byte passes.
-uint64_t checksum(std::span<const std::byte> bytes) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const std::byte byte : bytes) hash = (hash ^ static_cast<uint64_t>(byte)) * 0x100000001b3;
-  return hash;
-}
-
-uint64_t load_le64(const std::byte* at) {
-  uint64_t value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
+// Against damage, not against an author. No single wrong byte passes.
+uint32_t checksum(std::span<const std::byte> bytes) {
+  return wire::crc::active().update(~uint32_t{0}, bytes.data(), bytes.size());
 }
 
 Result<void> check_envelope(std::span<const std::byte> snapshot) {
@@ -47,7 +40,7 @@ Result<void> check_envelope(std::span<const std::byte> snapshot) {
     return fail(EINVAL, fmt::format("length is {}, but {} bytes are there; give all that write_snapshot() returned",
                                     length, snapshot.size()));
   }
-  if (load_le64(snapshot.data() + kChecksumAt) != checksum(snapshot.subspan(kSnapshotHeaderBytes))) {
+  if (load_le32(snapshot.data() + kChecksumAt) != checksum(snapshot.subspan(kSnapshotHeaderBytes))) {
     return fail(EINVAL, "checksum does not match: the snapshot was damaged; write another");
   }
   return {};
@@ -239,8 +232,7 @@ std::vector<std::byte> write_snapshot(const Context& ctx, Qp& qp) {
 
 void seal_snapshot(std::span<std::byte> snapshot) {
   store_le32(snapshot.data() + kLengthAt, static_cast<uint32_t>(snapshot.size()));
-  const uint64_t sum = checksum(snapshot.subspan(kSnapshotHeaderBytes));
-  std::memcpy(snapshot.data() + kChecksumAt, &sum, sizeof sum);
+  store_le32(snapshot.data() + kChecksumAt, checksum(snapshot.subspan(kSnapshotHeaderBytes)));
 }
 
 Result<Resumption> read_snapshot(Context& ctx, Qp& qp, std::span<const std::byte> snapshot) {

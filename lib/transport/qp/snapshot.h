@@ -15,14 +15,14 @@
 namespace uroce::transport {
 
 /// Raised by every change of what a snapshot holds.
-inline constexpr uint32_t kSnapshotVersion = 7;
+inline constexpr uint32_t kSnapshotVersion = 8;
 
 /// Writes `qp` as of ctx.now and leaves it unchanged. Between bursts only: no frame of the QP is being built. Engine's
 /// thread.
 std::vector<std::byte> write_snapshot(const Context& ctx, Qp& qp);
 
 /// Before the fields: magic, version, length and checksum.
-inline constexpr std::size_t kSnapshotHeaderBytes = 20;
+inline constexpr std::size_t kSnapshotHeaderBytes = 16;
 /// Makes length and checksum fit `snapshot`, of at least kSnapshotHeaderBytes, when its fields were changed.
 void seal_snapshot(std::span<std::byte> snapshot);
 

@@ -432,7 +432,7 @@ TEST_F(SnapshotErrors, AnotherVersionIsRefused) {
   Bytes snapshot = hosts.left_qp_->leave_engine(hosts.now_);
   snapshot[4] = std::byte{kSnapshotVersion + 1};
   EXPECT_EQ(refusal(hosts, snapshot),
-            "cannot read the snapshot for QP 0x11: version is 8; this release reads 7: move the QP with a release that "
+            "cannot read the snapshot for QP 0x11: version is 9; this release reads 8: move the QP with a release that "
             "writes it");
 }
 
