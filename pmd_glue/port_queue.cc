@@ -78,6 +78,8 @@ bool PortQueue::round(const TscClock& clock) {
   sink_->set_time(now);
   if (parts_.port.paused(pause_seen_)) [[unlikely]]
     return round_in_pause(now);
+  if (parts_.engine.is_paused()) [[unlikely]]
+    return parts_.engine.poll(*sink_, now);  // frames wait in the port, for this engine or its successor
   // After a pause, ACKs may wait in the port that timers would take for lost: receive before the timers run.
   const bool answer_first = parts_.answers_first && now - last_round_ < kSteady;
   last_round_ = now;
@@ -105,6 +107,7 @@ void PortQueue::finish(Nanos now) {
   if (parts_.port.paused(pause_seen_)) return;
   sink_->set_time(now);
   parts_.engine.poll(*sink_, now);
+  if (sink_->pending()) sink_->flush();
 }
 
 void PortQueue::change_tap() {

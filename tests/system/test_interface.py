@@ -77,31 +77,6 @@ class Interface(veth.DaemonCase):
             self.pair(names, test, *args, server=("--address", "kernel"), server_eal=other, client=(),
                       client_eal=single)
 
-    def apart(self, mtu):
-        """Two namespaces whose d0 lead to `near` and `far` in a third one. Returns the first two, and the third."""
-        names = self.spaces(mtu)
-        middle = f"{names[0]}m"
-        harness.ip("netns", "add", middle)
-        self.addCleanup(subprocess.run, ["ip", "netns", "del", middle], timeout=30 * harness.SLOW, check=False)
-        harness.sysctl(middle, "net.ipv6.conf.default.disable_ipv6=1")
-        harness.ip("-n", names[0], "link", "del", "d0")
-        for name, end in zip(names, ("near", "far")):
-            harness.ip("-n", name, "link", "add", "d0", "mtu", mtu, "type", "veth", "peer", "name", end, "mtu", mtu, "netns", middle)
-            harness.ip("-n", middle, "link", "set", end, "arp", "off", "up")
-        self.give_addresses(names)
-        return names, middle
-
-    def with_relay(self, mtu):
-        """Two namespaces whose d0 are joined by lossy.py in a third one. Returns the first two, and the relay."""
-        names, middle = self.apart(mtu)
-        relay = subprocess.Popen(["ip", "netns", "exec", middle, harness.SOURCE / "tests/system/lossy.py", "near", "far"],
-                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.addCleanup(relay.stdout.close)
-        self.addCleanup(relay.wait, 20)
-        self.addCleanup(relay.stdin.close)
-        self.assertEqual(relay.stdout.readline(), "relaying\n")
-        return names, relay
-
     def test_a_bridge(self):
         """Two containers of docker are joined like this."""
         names, middle = self.apart(1500)

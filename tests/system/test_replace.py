@@ -11,6 +11,7 @@ import time
 import unittest
 
 import harness
+import replacing
 import speaker
 import veth
 from harness import eal
@@ -20,7 +21,6 @@ from veth import by
 TAKE_OVER = 45
 BELONGINGS, READY, ESTATE, BEQUEATHED, IMPORTED, GO, FAILED = range(1, 8)
 MAX_QP, MAX_MR = 16384, 65536
-HANDED_OVER = r"handed over to process {}: frozen (\d+) ms, \d+ queue pairs, \d+ clients refused"
 
 
 class Newcomers(threading.Thread):
@@ -81,29 +81,7 @@ class Successor(Speaker):
 
 
 @unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
-class Replace(veth.Case):
-    def setUp(self):
-        super().setUp()
-        self.names = self.spaces(1500)
-
-    def mac(self):
-        return bytes.fromhex(veth.link_of(self.names[0])["address"].replace(":", ""))
-
-    def launch_successor(self, daemon, *args, eal_args=None, before=(), interface="d0"):
-        one = self.start([*before, veth.UROCED, *(eal_args or eal()), "--", "--interface", interface, "--socket", daemon.socket,
-                          "--user", "", "--replace", *args], daemon.space)
-        one.space, one.socket = daemon.space, daemon.socket
-        return one
-
-    def replace(self, daemon, *args, **kw):
-        """A successor that has taken over."""
-        after = self.launch_successor(daemon, *args, **kw)
-        after.wait_for("serving uroce0", 20)
-        self.finish(daemon, 20)
-        self.assertRegex(daemon.output, HANDED_OVER.format(after.process.pid))
-        self.assertIn(f"took over from process {daemon.process.pid}", after.output)
-        return after
-
+class Replace(replacing.Case):
     def goes_on(self, daemon):
         """It serves, its engines turn, and its port sends and receives."""
         far = self.serve(self.names[1])
@@ -230,55 +208,10 @@ class Replace(veth.Case):
             limit = time.monotonic() + 20 * harness.SLOW
             while time.monotonic() < limit and not re.search(rf"process {one.process.pid}(: frozen| does not take over)", daemon.output):
                 time.sleep(0.01)
-            if re.search(HANDED_OVER.format(one.process.pid), daemon.output):
+            if re.search(replacing.HANDED_OVER.format(one.process.pid), daemon.output):
                 self.finish(daemon, 20)
                 return  # it was late, and had taken over
         self.goes_on(daemon)
-
-
-class Alive(Replace):
-    """Queue pairs outlive their daemon."""
-
-    RESTARTS = int(os.environ.get("UROCE_RESTARTS", "3"))
-
-    def alive(self, test, *args):
-        """Verified traffic of the daemons' clients, one of whose daemons is replaced meanwhile."""
-        far = self.serve(self.names[1])
-        self.near = self.serve(self.names[0])
-        frozen = []
-
-        def replaced_meanwhile(seconds):
-            pair = self.traffic(test, self.names, by(self.near), by(far), "-D", str(seconds), "--verify", *args)
-            for one in pair:
-                one.wait_for("#bytes", 20)
-            for _ in range(self.RESTARTS):
-                before, self.near = self.near, self.replace(self.near)
-                if any(one.process.poll() is not None for one in pair):
-                    break
-                frozen.append(int(re.search(r"frozen (\d+) ms", before.output).group(1)))
-                self.assertRegex(before.output, r"[1-9]\d* queue pairs, 0 clients refused")
-            lasted = all(one.process.poll() is None for one in pair)
-            self.finish_both(*pair)
-            return lasted
-
-        self.while_it_lasts(replaced_meanwhile, [seconds + self.RESTARTS for seconds in (3, 30, 120)])
-        print(f"# {test}: {len(frozen)} restarts, frozen {min(frozen)} to {max(frozen)} ms")
-
-    def test_writes(self):
-        self.alive("write_bw", "-s", "65536")
-
-    def test_reads(self):
-        self.alive("read_bw", "-s", "65536", "-q", "3")
-
-    def test_sends(self):
-        self.alive("send_bw", "-s", "1000", "-q", "5")
-
-    def test_atomics(self):
-        self.alive("atomic_bw")
-
-
-for _name in [name for name in dir(Replace) if name.startswith("test_")]:
-    setattr(Alive, _name, None)
 
 
 if __name__ == "__main__":

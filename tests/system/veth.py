@@ -109,6 +109,31 @@ class Case(harness.Case):
             harness.ip("-n", name, "addr", "add", f"192.0.2.{number}/24", "dev", "d0")
             harness.ip("-n", name, "link", "set", "d0", "arp", "on", "up")
 
+    def apart(self, mtu):
+        """Two namespaces whose d0 lead to `near` and `far` in a third one. Returns the first two, and the third."""
+        names = self.spaces(mtu)
+        middle = f"{names[0]}m"
+        harness.ip("netns", "add", middle)
+        self.addCleanup(subprocess.run, ["ip", "netns", "del", middle], timeout=30 * harness.SLOW, check=False)
+        harness.sysctl(middle, "net.ipv6.conf.default.disable_ipv6=1")
+        harness.ip("-n", names[0], "link", "del", "d0")
+        for name, end in zip(names, ("near", "far")):
+            harness.ip("-n", name, "link", "add", "d0", "mtu", mtu, "type", "veth", "peer", "name", end, "mtu", mtu, "netns", middle)
+            harness.ip("-n", middle, "link", "set", end, "arp", "off", "up")
+        self.give_addresses(names)
+        return names, middle
+
+    def with_relay(self, mtu):
+        """Two namespaces whose d0 are joined by lossy.py in a third one. Returns the first two, and the relay."""
+        names, middle = self.apart(mtu)
+        relay = subprocess.Popen(["ip", "netns", "exec", middle, harness.SOURCE / "tests/system/lossy.py", "near", "far"],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(relay.stdout.close)
+        self.addCleanup(relay.wait, 20)
+        self.addCleanup(relay.stdin.close)
+        self.assertEqual(relay.stdout.readline(), "relaying\n")
+        return names, relay
+
     def pair(self, names, test, *args, server=("--interface", "d0"), client=("--interface", "d0"), server_eal=None,
              client_eal=None):
         return self.run_pair(test, server_eal or eal(), client_eal or eal(), *IDLE, "--verify", *args, server_args=server,

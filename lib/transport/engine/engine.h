@@ -73,10 +73,11 @@ class alignas(64) Engine {
   void set_sleeping(bool sleeping) {
     if (!paused_) doorbells_.set_sleeping(sleeping);  // else another engine may be polling the rings
   }
-  /// A paused engine runs tasks alone: it drops frames, takes no doorbell, and its QPs change only by tasks. So their
+  /// A paused engine runs tasks alone: it takes no frame and no doorbell, and its QPs change only by tasks. So their
   /// state can be written for another process, or read. Engine's thread.
   void pause() { paused_ = true; }
   void resume() { paused_ = false; }
+  bool is_paused() const { return paused_; }
   /// Runs `work` as poll() would run a task, after the tasks that wait.
   void run(const std::function<void(Engine&)>& work, Nanos now);
 

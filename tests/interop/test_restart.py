@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""rxe as the peer of a daemon that is replaced (`uroced --replace`): test_restart.py [part of a case's name]...
+
+UROCE_RESTARTS=N makes N restarts. Programs at both ends check that each operation happens once (system/clients/alive.cc)."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import sys
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "system")]
+
+import harness  # noqa: E402
+import interop  # noqa: E402
+import replacing  # noqa: E402
+import rig as rigs  # noqa: E402
+
+WIRE = 4
+CLIENT = harness.BUILD / "tests" / "system" / "clients" / "client_alive"
+RESTARTS = int(os.environ.get("UROCE_RESTARTS", "3"))
+PORT = 18516  # in the guest, which is the test's own
+PATIENT = ("--timeout", "18", "--mtu", "4096")  # an emulated rxe takes its time
+
+
+class InterfaceRig(rigs.Rig):
+    """A daemon on wire 4, an interface that the kernel of this side keeps."""
+
+    def make_daemon(self):
+        harness.ip("addr", "add", f"{rigs.addresses(WIRE, 'host')[0]}/24", "dev", f"wire{WIRE}")
+        return self.launch_daemon()
+
+    def launch_daemon(self, *args):
+        daemon = harness.Program([rigs.UROCED, *harness.eal(), "--", "--interface", f"wire{WIRE}", "--user", "", "--socket",
+                                  self.env["UROCE_SOCKET"], *args], self.directory)
+        self.running.append(daemon)
+        return daemon
+
+    def replace_daemon(self):
+        """Returns for how long everything stood still, in milliseconds."""
+        before, self.daemon = self.daemon, self.launch_daemon("--replace")
+        self.daemon.wait_for("serving uroce0", 30)
+        before.wait(30)
+        frozen, _, refused = re.search(replacing.HANDED_OVER.format(r"\d+"), before.output).groups()
+        if refused != "0":
+            raise AssertionError(before.output)
+        return int(frozen)
+
+
+class Restart(interop.RigCase):
+    kind = InterfaceRig
+
+    def test_all_operations(self):
+        server = self.rig.guest.start(f"exec {CLIENT} --device rxe{WIRE} --port {PORT} {' '.join(PATIENT)}", 3600)
+        client = self.rig.on_host(CLIENT, "--device", "uroce0", "--port", PORT, *PATIENT, "--lanes", "rc=2,srq=2,uc=1,ud=1",
+                                  self.rig.guest.commands[1])
+        client.wait_for("running", 60)
+        frozen = []
+        for _ in range(RESTARTS):
+            frozen.append(self.rig.replace_daemon())
+            self.assertIsNone(client.process.poll(), str(client))
+        client.process.send_signal(signal.SIGTERM)
+        self.assertEqual(client.wait(120), 0, str(client))
+        self.assertEqual(server.finish(), 0, str(server))
+        done = [json.loads(output.splitlines()[-1]) for output in (server.output, client.output)]
+        for side in done:
+            for what in ("messages", "atomics", "reads", "unreliable"):
+                self.assertGreater(side[what], 0, done)
+        print("# " + json.dumps({"case": "rxe", "restarts": RESTARTS, "frozen_ms": sorted(frozen),
+                                 **{what: sum(side[what] for side in done) for what in done[0]}}))
+
+
+if __name__ == "__main__":
+    reason = rigs.missing()
+    if reason:
+        print(f"1..1\nok 1 restart # SKIP {reason}")
+        sys.exit()
+    rigs.enter_namespace()
+    harness.main()
