@@ -7,13 +7,15 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
+import time
 import unittest
 
 import harness
 import replacing
 from harness import BUILD
-from veth import by
+from veth import UROCE, by
 
 RESTARTS = int(os.environ.get("UROCE_RESTARTS", "3"))
 RUN = BUILD / "apps" / "uroce-run" / "uroce-run"
@@ -115,11 +117,12 @@ class ExactlyOnce(Case):
         before = None
         for number in range(restarts):
             daemons[number % 2] = self.successor_of(daemons[number % 2])
-            for one in (server, client):
-                self.assertIsNone(one.process.poll(), str(one))
+            if server.process.poll() is not None or client.process.poll() is not None:
+                break
             if number == 1:
                 before = [holdings(one) for one in daemons]
         after = [holdings(one) for one in daemons]
+        self.assertEqual([one.process.poll() for one in (server, client)], [None, None], f"after {number + 1} restarts\n{server}\n{client}")
         client.process.send_signal(signal.SIGTERM)
         self.finish_both(server, client, 90)
         done = [json.loads(one.output.splitlines()[-1]) for one in (server, client)]
@@ -137,13 +140,94 @@ class ExactlyOnce(Case):
         done = self.alive(self.names, max(RESTARTS, 4))
         self.assertEqual([side["lost"] for side in done], [0, 0])
 
-    def test_all_operations_with_loss(self):
+    def test_with_loss(self):
         """1 % of the frames are lost, either way."""
         names, relay = self.with_relay(1500)
         relay.stdin.write(json.dumps(LOSS) + "\n")
         relay.stdin.flush()
         relay.stdout.readline()
         self.alive(names, max(RESTARTS, 4))
+
+
+    def test_a_program_that_stands_still(self):
+        """It is stopped before a restart, and goes on after it."""
+        daemons = [self.serve(name) for name in self.names]
+        server, client = self.sides(daemons)
+        client.process.send_signal(signal.SIGSTOP)
+        for number in range(2):
+            daemons[number] = self.successor_of(daemons[number])
+        client.process.send_signal(signal.SIGCONT)
+        time.sleep(0.5)  # of traffic
+        client.process.send_signal(signal.SIGTERM)
+        self.finish_both(server, client, 90)
+
+    def test_a_program_that_is_killed_meanwhile(self):
+        """Nothing of it stays, and another one is served as ever."""
+        daemons = [self.serve(name) for name in self.names]
+        for delay in (0, 0.3, 0.5):
+            server, client = self.sides(daemons)
+            after = self.launch_successor(daemons[1])
+            daemons[1].wait_for("prepares to take over", 20)
+            time.sleep(delay)
+            client.process.kill()
+            after.wait_for("serving uroce0", 20)
+            self.finish(daemons[1], 20)
+            daemons[1] = after
+            server.kill()
+            self.wait_until_unused(after)
+        server, client = self.sides(daemons)
+        client.process.send_signal(signal.SIGTERM)
+        self.finish_both(server, client, 90)
+
+    def wait_until_unused(self, daemon):
+        limit = time.monotonic() + 20 * harness.SLOW
+        while harness.loads(self.finish(self.start([UROCE, "show", "client", "--json", "--socket", daemon.socket]), 30)):
+            self.assertLess(time.monotonic(), limit, str(daemon))
+
+    def test_a_successor_without_memory(self):
+        """Or without room for its files. The running daemon goes on under traffic."""
+        no_room = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=4k,nr_inodes=2 none /run && exec "$@"', "sh")
+        daemons = [self.serve(name) for name in self.names]
+        server, client = self.sides(daemons)
+        for before in (("prlimit", f"--as={200 << 20}"), no_room):
+            with self.subTest(before=before):
+                successor = self.launch_successor(daemons[1], before=before)
+                self.assertNotEqual(successor.wait(30), 0, str(successor))
+                self.assertIsNone(daemons[1].process.poll(), str(daemons[1]))
+        daemons[1] = self.successor_of(daemons[1])
+        client.process.send_signal(signal.SIGTERM)
+        self.finish_both(server, client, 90)
+
+
+PROGRAMS = ("ib_write_bw -F -D {seconds}", "ib_read_lat -F -D {seconds}", "ib_send_bw -F -b -q 3 -D {seconds}",
+            "ib_atomic_bw -F -D {seconds}", "ib_write_bw -F -c UC -D {seconds}", "ib_send_bw -F -c UD -D {seconds}")
+
+
+@unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
+@unittest.skipUnless(RUN.exists() and shutil.which("ib_write_bw"), "perftest is not installed")
+class Programs(Case):
+    """perftest's programs, one after the other, while both daemons are replaced in turn."""
+
+    def through(self, command, daemons):
+        port, programs = harness.free_port(), []
+        for daemon, host in zip(daemons, ((), (f"10.199.0.{self.names.index(daemons[0].space) + 1}",))):
+            programs.append(self.start([RUN, "stdbuf", "-oL", *command.split(), "-d", "uroce0", "-p", port, *host], daemon.space,
+                                       env={"UROCE_SOCKET": str(daemon.socket)}))
+            if not host:
+                harness.wait_for_listener(daemon.space, port, programs[0], 20)
+        for one in programs:
+            one.wait_for("remote address", 20)
+        return programs
+
+    def test_perftest(self):
+        daemons = [self.serve(name) for name in self.names]
+        for command in PROGRAMS:
+            with self.subTest(command=command):
+                programs = self.through(command.format(seconds=2 + RESTARTS), daemons)
+                for number in range(RESTARTS):
+                    daemons[number % 2] = self.successor_of(daemons[number % 2])
+                self.finish_both(*programs, 90)
+        self.tell()
 
 
 if __name__ == "__main__":
