@@ -67,8 +67,8 @@ class Restart(interop.RigCase):
         for side in done:
             for what in ("messages", "atomics", "reads", "unreliable"):
                 self.assertGreater(side[what], 0, done)
-        print("# " + json.dumps({"case": "rxe", "restarts": RESTARTS, "frozen_ms": sorted(frozen),
-                                 **{what: sum(side[what] for side in done) for what in done[0]}}))
+        sums = {what: sum(side[what] for side in done) for what in done[0]}
+        print("# " + json.dumps({"case": "rxe", **replacing.summary(frozen), **sums}))
 
 
 if __name__ == "__main__":

@@ -2,11 +2,17 @@
 
 import os
 import re
+import statistics
 
 import veth
 from harness import eal
 
 HANDED_OVER = r"handed over to process {}: frozen (\d+) ms, (\d+) queue pairs, (\d+) clients refused"
+
+
+def summary(frozen):
+    """Of the milliseconds that each restart took."""
+    return {"restarts": len(frozen), "frozen_ms": {"median": statistics.median(frozen), "least": min(frozen), "most": max(frozen)}}
 
 
 class Case(veth.Case):

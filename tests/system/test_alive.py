@@ -46,9 +46,8 @@ class Case(replacing.Case):
         return after
 
     def tell(self, **more):
-        frozen = sorted(self.frozen)
-        print("# " + json.dumps({"case": self._testMethodName.removeprefix("test_"), "restarts": len(frozen),
-                                 "queue_pairs": max(self.queue_pairs), "frozen_ms": frozen, **more}))
+        print("# " + json.dumps({"case": self._testMethodName.removeprefix("test_"), "queue_pairs": max(self.queue_pairs),
+                                 **replacing.summary(self.frozen), **more}))
 
 
 @unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
