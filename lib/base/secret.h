@@ -57,15 +57,20 @@ class SecretStream {
 /// gives numbers without repetition, in an order that those seen so far do not tell. Any thread.
 class SecretPermutation {
  public:
-  explicit SecretPermutation(const Secret& secret);
+  using Key = std::array<unsigned char, 16>;
 
+  explicit SecretPermutation(const Secret& secret);
+  /// The permutations of another one, which had this key.
+  explicit SecretPermutation(const Key& key) : key_(key) {}
+
+  const Key& key() const { return key_; }
   /// `x` < 2^bits; the result, too. `bits`: 1 to 32. Each `tweak` gives another permutation.
   uint32_t operator()(uint32_t x, uint32_t bits, uint64_t tweak = 0) const;
 
  private:
   uint32_t round(uint32_t half, uint32_t number, uint64_t tweak) const;
 
-  std::array<unsigned char, 16> key_{};
+  Key key_{};
 };
 
 }  // namespace uroce

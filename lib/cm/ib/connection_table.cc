@@ -63,6 +63,34 @@ CmRecord* ConnectionTable::add() {
   }
 }
 
+void ConnectionTable::adopt(const CommIdsSnapshot& ids) {
+  permute_id_ = SecretPermutation(ids.key);
+  ids_given_ = ids.given;
+}
+
+std::vector<const CmRecord*> ConnectionTable::all() const {
+  std::vector<const CmRecord*> out;
+  for (const auto& [id, record] : records_) {
+    if (!record.spare) out.push_back(&record);
+  }
+  out.insert(out.end(), spare_.begin(), spare_.end());
+  return out;
+}
+
+CmRecord* ConnectionTable::adopt(const CmConnection& c) {
+  if (records_.size() >= most_) return nullptr;
+  const auto [it, fresh] = records_.try_emplace(c.id);
+  if (!fresh) return nullptr;
+  CmRecord& r = it->second;
+  r.c = c;
+  r.timer.owner = &r;
+  r.c.found_by_id = c.found_by_id && peers_.emplace(id_key(c), &r).second;
+  r.c.found_by_qpn = c.found_by_qpn && peers_.emplace(qpn_key(c), &r).second;
+  if (r.c.found_by_id == c.found_by_id && r.c.found_by_qpn == c.found_by_qpn) return &r;
+  erase(r);
+  return nullptr;
+}
+
 void ConnectionTable::erase(CmRecord& r) {
   timers_.cancel(r.timer);
   free(r);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include <uroce/types.h>
 
@@ -17,6 +18,7 @@
 #include "cm/ib/backlog.h"
 #include "cm/ib/connection.h"
 #include "cm/ib/context.h"
+#include "cm/ib/snapshot.h"
 
 namespace uroce::cm {
 
@@ -75,6 +77,14 @@ class ConnectionTable {
   /// Takes the next record whose time is up; nullptr: there is none. Once begun, call it until it returns nullptr.
   CmRecord* take_due(Nanos now);
   Nanos next_deadline() const { return timers_.next_deadline(); }
+
+  // For IbCm's snapshot.
+  CommIdsSnapshot comm_ids() const { return {.key = permute_id_.key(), .given = ids_given_}; }
+  void adopt(const CommIdsSnapshot& ids);
+  /// All records, those that are kept only for their answer last and in their order.
+  std::vector<const CmRecord*> all() const;
+  /// A record of another table, under its numbers. nullptr: one of them is another record's, or the table is full.
+  CmRecord* adopt(const CmConnection& c);
 
  private:
   const uint32_t most_;

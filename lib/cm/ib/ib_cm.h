@@ -25,6 +25,7 @@
 #include "cm/ib/context.h"
 #include "cm/ib/mad.h"
 #include "cm/ib/outcome.h"
+#include "cm/ib/snapshot.h"
 
 namespace uroce::cm {
 
@@ -95,6 +96,20 @@ class IbCm {
   const IbCmCounters& counters() const { return ctx_.counters; }
   /// The peers that sent messages for connections that do not exist, at most GuessTable::kPeers addresses.
   std::vector<PeerGuesses> guesses(Nanos now) const { return guesses_.report(now); }
+
+  // Another manager goes on with what this one has (ib_cm_snapshot.cc). Listeners and the places of requests in
+  // backlogs are not part of it: the caller knows them.
+  CommIdsSnapshot comm_ids() const { return table_.comm_ids(); }
+  void adopt(const CommIdsSnapshot& ids) { table_.adopt(ids); }
+  /// All connections. adopt() takes them in this order.
+  std::vector<ConnectionSnapshot> snapshot(Nanos now) const;
+  /// Errors: EPROTO (it makes no sense, or names what another connection has), ENOMEM (max_connections).
+  Result<void> adopt(const ConnectionSnapshot& snapshot, Nanos now);
+  /// The request waits in `backlog`, behind those that do. False where it cannot: it is answered, waits already, or the
+  /// backlog is full.
+  bool wait(uint32_t id, const std::shared_ptr<Backlog>& backlog);
+  /// Adds to a counter what the manager before has counted.
+  void count_before(Counter IbCmCounters::* which, uint64_t count) { (ctx_.counters.*which).add(count); }
 
  private:
   struct Listener {
