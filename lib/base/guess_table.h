@@ -61,6 +61,12 @@ class GuessTable {
     ++entry.counts[static_cast<std::size_t>(kind)];
     entry.last = now;
   }
+  /// Adds an entry of another table's report().
+  void adopt(const PeerGuesses& one, Nanos now) {
+    Entry& entry = entries_[find_or_replace(one.peer)];
+    for (std::size_t kind = 0; kind < one.counts.size(); ++kind) entry.counts[kind] += one.counts[kind];
+    entry.last = std::max(entry.last, now - one.ago);
+  }
   std::vector<PeerGuesses> report(Nanos now) const {
     std::vector<PeerGuesses> all;
     for (std::size_t i = 0; i < used_; ++i) {

@@ -45,6 +45,7 @@ struct EventChannel {
   /// Takes over the bytes owed, for the caller to add to the pipe. The caller gives the rest back by owe().
   std::size_t take_owed() { return std::exchange(owed_, 0); }
   void owe(std::size_t bytes) { owed_ += bytes; }
+  std::size_t owed() const { return owed_; }
   /// Removes the events that `gone` selects, and their bytes in the pipe.
   template <class Gone>
   void remove_events(Gone gone) {

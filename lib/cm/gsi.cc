@@ -112,6 +112,7 @@ void Gsi::read_events() {
 
 bool Gsi::take(const Handler& handler, Then then) {
   if (then == Then::waits) queues::arm(*cq_->place().header, queues::Arm::any);
+  for (const IncomingSnapshot& one : std::exchange(arrived_, {})) handler(one.source, one.destination, one.mad);
   std::array<Completion, 64> completions;
   for (int i = 0; i < kPollsPerTake; ++i) {
     const std::size_t count = poller_->poll(completions);
@@ -146,12 +147,18 @@ void Gsi::accept(const Completion& completion, const Handler& handler) {
 
 void Gsi::send(const CmPath& path, const Mad& mad, Nanos now) {
   // If others wait for room already, wait behind them, so that the order is kept.
-  const int error = unsent_.empty() ? try_send(path, mad) : ENOMEM;
+  const int error = unsent_.empty() && !held_ ? try_send(path, mad) : ENOMEM;
   if (error == 0) return;
-  if (error != ENOMEM && error != EHOSTUNREACH) return counters_.unreachable.add();
-  auto& waiting = error == ENOMEM ? unsent_ : unresolved_;
-  if (waiting.size() >= (error == ENOMEM ? kMaxUnsent : kMaxUnresolved)) return counters_.overflow.add();
-  waiting.push_back({path, mad, now, now + kRetryInterval});
+  const Outgoing waiting{path, mad, now, now + kRetryInterval};
+  if (error == EHOSTUNREACH) return await_address(waiting);
+  if (error != ENOMEM) return counters_.unreachable.add();
+  if (unsent_.size() >= kMaxUnsent) return counters_.overflow.add();
+  unsent_.push_back(waiting);
+}
+
+void Gsi::await_address(Outgoing waiting) {
+  if (unresolved_.size() >= kMaxUnresolved) return counters_.overflow.add();
+  unresolved_.push_back(waiting);
 }
 
 int Gsi::try_send(const CmPath& path, const Mad& mad) {
@@ -200,7 +207,11 @@ void Gsi::flush() {
   while (!unsent_.empty()) {
     const int error = try_send(unsent_.front().path, unsent_.front().mad);
     if (error == ENOMEM) return;
-    if (error != 0) counters_.unreachable.add();
+    if (error == EHOSTUNREACH) {
+      await_address(unsent_.front());
+    } else if (error != 0) {
+      counters_.unreachable.add();
+    }
     unsent_.pop_front();
   }
 }

@@ -22,6 +22,7 @@
 #include "base/time.h"
 #include "cm/ib/mad.h"
 #include "cm/ib/request.h"
+#include "cm/snapshot.h"
 #include "control/address_handle.h"
 #include "control/cq.h"
 #include "control/cq_channel.h"
@@ -49,7 +50,7 @@ class Gsi {
   Gsi& operator=(const Gsi&) = delete;
 
   /// Whether take() has work. For a caller who comes again and again, and waits for nothing.
-  bool ready() { return poller_->ready(); }
+  bool ready() { return poller_->ready() || !arrived_.empty(); }
   /// This descriptor is readable when take() has work. Call read_events() then, and take() after it.
   int fd() const { return channel_->fd(); }
   void read_events();
@@ -74,6 +75,16 @@ class Gsi {
   }
   const GsiCounters& counters() const { return counters_; }
 
+  // A planned restart (gsi_snapshot.cc).
+  /// While it is held, no MAD leaves, and those that are queued wait.
+  void hold(bool held) { held_ = held; }
+  /// While it is held, and the engine is paused: the MADs that have not left, and those that nobody has looked at. Both
+  /// stay here, too. A MAD whose end is not known yet may be among them: a peer takes it for a repetition.
+  GsiSnapshot snapshot(Nanos now);
+  /// They are sent, and handled, once this is not held any more.
+  void adopt(GsiSnapshot snapshot, Nanos now);
+  void count_before(Counter GsiCounters::* which, uint64_t count) { (counters_.*which).add(count); }
+
  private:
   struct Outgoing {
     CmPath path;
@@ -90,6 +101,9 @@ class Gsi {
   int try_send(const CmPath& path, const Mad& mad);
   Result<uint32_t> handle_for(const CmPath& path);
   void flush();
+  /// A MAD whose destination's Ethernet address is not known.
+  void await_address(Outgoing waiting);
+  void add_unconsumed(GsiSnapshot& out) const;
 
   std::shared_ptr<control::DeviceSession> session_;
   std::shared_ptr<control::Pd> pd_;
@@ -102,10 +116,12 @@ class Gsi {
   std::unique_ptr<queues::SendQueue> send_queue_;
   queues::RecvQueue recv_queue_;
   std::map<Destination, std::shared_ptr<control::AddressHandle>> handles_;
-  std::deque<Outgoing> unsent_;        // wait for room in the send queue
-  std::deque<Outgoing> unresolved_;    // wait for an Ethernet address
-  uint64_t sent_ = 0, completed_ = 0;  // the number of the last send, and of the last one known to be completed
+  std::deque<Outgoing> unsent_;             // wait for room in the send queue
+  std::deque<Outgoing> unresolved_;         // wait for an Ethernet address
+  std::deque<IncomingSnapshot> arrived_{};  // taken from the completion queue, and not handled
+  uint64_t sent_ = 0, completed_ = 0;       // the number of the last send, and of the last one known to be completed
   std::atomic<bool> wake_owed_{false};
+  bool held_ = false;
   bool stopped_ = false;  // a failed send has moved the QP to SQE
   GsiCounters counters_;
 };

@@ -25,7 +25,11 @@ Manager::Manager(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Manager::~Manager() {
   if (impl_->thread.joinable()) {
-    impl_->stopping.store(true, std::memory_order_release);
+    {
+      const std::scoped_lock lock(impl_->pause_mutex);
+      impl_->stopping.store(true, std::memory_order_release);
+    }
+    impl_->pause_changed.notify_all();
     impl_->wake.signal();
     impl_->thread.join();
   }
@@ -33,6 +37,10 @@ Manager::~Manager() {
 }
 
 bool Manager::turn(Nanos now) { return impl_->turn(now); }
+Result<void> Manager::pause() { return impl_->pause(); }
+void Manager::resume() { impl_->resume(); }
+ManagerSnapshot Manager::snapshot() { return impl_->snapshot(); }
+Result<void> Manager::adopt(ManagerSnapshot snapshot) { return impl_->adopt(std::move(snapshot)); }
 Nanos Manager::deadline() const { return impl_->planned.load(std::memory_order_relaxed); }
 
 }  // namespace uroce::cm

@@ -21,7 +21,9 @@
 #include "base/secret.h"
 #include "base/time.h"
 #include "cm/id_budget.h"
+#include "cm/snapshot.h"
 #include "control/device.h"
+#include "control/event_pipe.h"
 #include "message/cm_calls.h"
 #include "transport/engine/owners.h"
 
@@ -73,6 +75,15 @@ class ManagerUser : public message::CmCalls {
   /// While the caller holds it, the manager holds no queue pair of the program. The daemon destroys them with it. A
   /// program in this process does not, so the manager's thread may be the last to have one.
   virtual std::unique_lock<std::mutex> keep_queue_pairs() = 0;
+
+  // A planned restart (snapshot.h), while the manager is paused.
+  virtual ProgramSnapshot snapshot() = 0;
+  /// Goes on with what the program had with another manager, after that manager's part. `pipes`: of the channels, in
+  /// their order. After an error the user has some of it, and is to be ended. Errors: EPROTO (it makes no sense), those
+  /// of create_id().
+  virtual Result<void> adopt(ProgramSnapshot snapshot, std::vector<control::EventPipe> pipes) = 0;
+  /// Another manager keeps the program: its pipes are not touched any more.
+  virtual void abandon() = 0;
 };
 
 /// The thread that takes a manager's turns.
@@ -116,6 +127,18 @@ class Manager {
   Slowed slowed(const std::string& device) const;
   /// Up to `most` ids of a program after `after`. Any thread.
   std::vector<IdRow> rows(uint32_t client, uint32_t after, std::size_t most) const;
+
+  // A planned restart.
+  /// Until resume() no turn is taken and no MAD leaves. No user makes a call meanwhile. Errors: ETIMEDOUT, with nothing
+  /// paused.
+  Result<void> pause();
+  /// Ends that. Connections that no user has adopted end.
+  void resume();
+  /// All that belongs to no user. The manager and the engines are paused.
+  ManagerSnapshot snapshot();
+  /// Goes on with what another manager has. This one is paused, and has no users yet. Connections that make no sense
+  /// are left out; the error is that of the first.
+  Result<void> adopt(ManagerSnapshot snapshot);
 
   struct Impl;
   class Guard;

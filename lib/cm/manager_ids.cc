@@ -14,19 +14,24 @@ constexpr std::size_t kFewDisowned = 64;
 
 }  // namespace
 
+Id& Manager::Impl::add_id(Owner& owner, std::shared_ptr<EventChannel> channel, uint32_t number) {
+  Id& made = *ids.emplace(number, std::make_unique<Id>(changing)).first->second;
+  made.number = number;
+  made.owner = &owner;
+  owner.ids.insert(number);
+  made.channel = std::move(channel);
+  return made;
+}
+
 Id& Manager::Impl::make_id(Owner& owner, std::shared_ptr<EventChannel> channel, PortSpace space, QpType type) {
-  auto id = std::make_unique<Id>(changing);
+  uint32_t number = 0;
   do {
-    id->number = next_number++;
-  } while (id->number == 0 || ids.contains(id->number));
-  id->owner = &owner;
-  owner.ids.insert(id->number);
-  id->channel = std::move(channel);
-  id->space = space;
-  id->type = type;
-  id->psn = static_cast<uint32_t>(psns.next()) & 0xffffff;
-  Id& made = *id;
-  ids.emplace(made.number, std::move(id));
+    number = next_number++;
+  } while (number == 0 || ids.contains(number));
+  Id& made = add_id(owner, std::move(channel), number);
+  made.space = space;
+  made.type = type;
+  made.psn = static_cast<uint32_t>(psns.next()) & 0xffffff;
   return made;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
@@ -55,13 +56,34 @@ struct Manager::Impl {
   /// Ends the users' ids and channels, and lets the engines tell the peers.
   void end();
 
+  // A planned restart (manager_pause.cc, manager_snapshot.cc, manager_adopt.cc).
+  Result<void> pause();
+  void resume();
+  /// The manager's thread: waits while there is a pause.
+  void park();
+  ManagerSnapshot snapshot();
+  Result<void> adopt(ManagerSnapshot snapshot);
+  Result<void> adopt(AgentSnapshot snapshot);
+  static void adopt_counters(CmAgent& agent, const std::vector<std::pair<std::string, uint64_t>>& counts);
+  IdSnapshot snapshot_of(const Id& id) const;
+  /// Errors: EPROTO, and those of the owner's budget.
+  Result<void> adopt(Owner& owner, const std::shared_ptr<EventChannel>& channel, const IdSnapshot& snapshot);
+  Result<void> check(const Owner& owner, const IdSnapshot& snapshot) const;
+  Result<void> take_port_again(Id& id, const IdSnapshot& snapshot);
+  /// A request waits in its listener's backlog again.
+  Result<void> wait_again(const IdSnapshot& request);
+  void end_connections_of_nobody(CmAgent& agent);
+
   // Ports and addresses (manager_ports.cc).
   Result<void> bind(Id& id, const CmAddress& wanted, bool privileged);
   Result<void> take_port(Id& id, const CmAddress& wanted, bool privileged);
   void release_port(Id& id);
   bool clash(const Id& id, const CmAddress& wanted) const;
+  /// Whether `id` and `other`, which have the same port, cannot both have it.
+  static bool excludes(const Id& id, const Id& other, bool both_listen);
   CmAgent* agent_of(const Gid& gid);
-  const CmAgent* agent_called(const std::string& device) const;
+  CmAgent* agent_called(const std::string& device) const;
+  static std::vector<std::pair<std::string, uint64_t>> counters_of(const CmAgent& agent);
   /// The device and the source address for packets to `remote`. Errors: ENETUNREACH.
   Result<std::pair<CmAgent*, Gid>> route(const Gid& remote);
   /// The first device with an address of the family of `remote`, and that address. Errors: ENODEV, ENETUNREACH.
@@ -76,6 +98,7 @@ struct Manager::Impl {
   /// listener's backlog is full.
   void end_hold(Id& id, bool reachable);
   Result<void> listen(Id& id, int backlog);
+  Result<void> start_listening(Id& id, uint32_t backlog);
   void stop_listening(Id& id);
   /// The id that listens for a request to `agent`; nullptr when there is none. `local`: where the peer means to go.
   Id* listener_for(const CmAgent& agent, const CmRequest& request, const CmAddress& local) const;
@@ -118,6 +141,7 @@ struct Manager::Impl {
   void forget_answer(Id& id);
 
   // Ids and events (manager_ids.cc).
+  Id& add_id(Owner& owner, std::shared_ptr<EventChannel> channel, uint32_t number);
   /// After the owner has reserved it.
   Id& make_id(Owner& owner, std::shared_ptr<EventChannel> channel, PortSpace space, QpType type);
   void destroy(Id& id);
@@ -155,6 +179,11 @@ struct Manager::Impl {
   bool gathering = false;                // the next datagrams are gathered for a while
   std::atomic<Nanos> planned{Nanos(0)};  // the next turn
   std::thread thread;
+  std::mutex pause_mutex;
+  std::condition_variable pause_changed;
+  std::atomic<bool> pausing{false};
+  bool parked = false;   // the thread waits for the end of a pause
+  bool adopted = false;  // during a pause: another manager's connections
 };
 
 /// The lock of everything. When it is free again, the engine is woken for messages that were queued under it: it may

@@ -37,6 +37,11 @@ bool overlap(const CmAddress& a, bool a_only, const CmAddress& b, bool b_only) {
 
 }  // namespace
 
+bool Manager::Impl::excludes(const Id& id, const Id& other, bool both_listen) {
+  if (!overlap(id.local, id.af_only.value_or(false), other.local, other.af_only.value_or(false))) return false;
+  return both_listen || !id.reuse_address || !other.reuse_address;
+}
+
 bool Manager::Impl::clash(const Id& id, const CmAddress& wanted) const {
   const auto found = ports.find({id.space, wanted.port});
   if (found == ports.end()) return false;
@@ -205,7 +210,11 @@ Result<void> Manager::Impl::listen(Id& id, int backlog) {
     return fail(EADDRINUSE, fmt::format("listen: {} has a listener already; choose another port", text_of(id.local)));
   }
   const bool most = backlog <= 0 || static_cast<uint32_t>(backlog) > kMaxBacklog;
-  id.backlog = std::make_shared<Backlog>(most ? kMaxBacklog : static_cast<uint32_t>(backlog));
+  return start_listening(id, most ? kMaxBacklog : static_cast<uint32_t>(backlog));
+}
+
+Result<void> Manager::Impl::start_listening(Id& id, uint32_t backlog) {
+  id.backlog = std::make_shared<Backlog>(backlog);
   id.holds = std::make_shared<Backlog>(kMaxHeld, Backlog::Full::drops_oldest);
   const uint64_t service = rdma_service_id(static_cast<uint16_t>(id.space), id.local.port);
   for (const auto& agent : agents) {

@@ -30,6 +30,7 @@ void Manager::Impl::run() {
   std::vector<pollfd> waiting{{.fd = wake.read_end(), .events = POLLIN, .revents = 0}};
   for (const auto& agent : agents) waiting.push_back({.fd = agent->gsi->fd(), .events = POLLIN, .revents = 0});
   while (!stopping.load(std::memory_order_acquire)) {
+    if (pausing.load(std::memory_order_acquire)) park();
     bool gather = false;
     {
       const Guard guard(*this);
@@ -55,6 +56,7 @@ void Manager::Impl::run() {
 }
 
 bool Manager::Impl::turn(Nanos at) {
+  if (pausing.load(std::memory_order_relaxed)) return false;
   const bool arrived = std::ranges::any_of(agents, [](const auto& agent) { return agent->gsi->ready(); });
   if (!arrived && at < planned.load(std::memory_order_relaxed)) return false;
   // A call of this thread that waits for the engines polls them, and comes by here.

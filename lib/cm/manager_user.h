@@ -63,6 +63,12 @@ class User final : public ManagerUser {
   Result<void> raise_event(uint32_t number, CmEventType type, int status, uint64_t argument) override;
   Result<void> migrate(uint32_t number, uint32_t channel, uint32_t taken) override;
 
+  ProgramSnapshot snapshot() override;
+  Result<void> adopt(ProgramSnapshot snapshot, std::vector<control::EventPipe> pipes) override;
+  void abandon() override;
+  /// The caller holds the manager's lock: bytes that adopted channels owe are paid once it is free.
+  void pay_what_is_owed();
+
   uint32_t client() const { return limits_.client; }
   /// The caller holds the manager's lock.
   const std::set<uint32_t>& ids() const { return owner_.ids; }
@@ -74,6 +80,13 @@ class User final : public ManagerUser {
     return fail(ENODEV, "the connection manager has ended with the stack of its devices; open another one");
   }
   std::unexpected<Error> no_channel(uint32_t channel) const;
+  Result<void> adopt_channels(const ProgramSnapshot& snapshot, std::vector<control::EventPipe> pipes);
+  Result<void> adopt_ids(std::vector<IdSnapshot> snapshots);
+  Result<void> adopt_event(uint32_t channel, CmEvent event);
+  /// The places of its listeners' requests in their backlogs, by connection.
+  std::map<std::pair<const CmAgent*, uint32_t>, uint32_t> turns_of_requests() const;
+  /// 0: the program has destroyed it.
+  uint32_t number_of(const EventChannel& channel) const;
   static Result<void> check_kind(PortSpace space, QpType type);
   Result<Id*> find(uint32_t number) const;
   template <class Work>

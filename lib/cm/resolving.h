@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <list>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -48,6 +49,11 @@ class Resolving {
     turn->due.erase(place->second);
     places_.erase(place);
     if (turn->due.empty()) turns_.erase(turn);
+  }
+  /// nullopt unless the id is in. kNever for no end.
+  std::optional<Nanos> until(const Id& id) const {
+    const auto place = places_.find(const_cast<Id*>(&id));
+    return place != places_.end() ? std::optional(place->second->second.until) : std::nullopt;
   }
   /// Calls `look(id, over)` for those whose turn it is, each once. It may remove that id, and no other. `over`: the
   /// id's time is up, and it must be removed. `late()`: whether an answer may lie unread.

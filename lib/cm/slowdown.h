@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include <uroce/types.h>
 
 #include "base/time.h"
+#include "cm/snapshot.h"
 
 namespace uroce::cm {
 
@@ -55,6 +57,26 @@ class Slowdown {
   }
   /// True where admits() says yes to all.
   bool empty() const { return peers_.empty(); }
+
+  std::vector<SlowedSnapshot> snapshot(Nanos now) const {
+    std::vector<SlowedSnapshot> out;
+    for (const auto& [key, ends] : peers_) {
+      out.push_back({.peer = key.first,
+                     .user = key.second,
+                     .wrong = ends.wrong,
+                     .saved = ends.saved,
+                     .last = now - ends.last,
+                     .counted = now - ends.counted});
+    }
+    return out;
+  }
+  void adopt(const SlowedSnapshot& one, Nanos now) {
+    if (peers_.size() == kPeers || one.last < Nanos(0) || one.last >= kLongest || one.counted < Nanos(0)) return;
+    peers_.try_emplace({one.peer, one.user}, Ends{.wrong = one.wrong,
+                                                  .last = now - one.last,
+                                                  .saved = std::min(one.saved, kAtOnce),
+                                                  .counted = now - std::min(one.counted, kLongest)});
+  }
 
  private:
   using Key = std::pair<Gid, uint32_t>;

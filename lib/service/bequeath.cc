@@ -11,6 +11,7 @@
 #include "control/region.h"
 #include "control/srq.h"
 #include "control/window.h"
+#include "service/bequeath_cm.h"
 #include "service/place_of.h"
 
 namespace uroce::service {
@@ -272,7 +273,6 @@ class DeviceRows {
 }  // namespace
 
 Result<void> bequeath(const Program& program, std::span<ClientState* const> devices, EstateWriter& estate) {
-  if (!program.cm_channels.empty()) return cannot("it uses the connection manager");
   if (program.capture != nullptr) return cannot("it captures frames");
   const auto socket = estate.add(program.socket);
   if (!socket) return std::unexpected(socket.error());
@@ -288,7 +288,7 @@ Result<void> bequeath(const Program& program, std::span<ClientState* const> devi
     }
     if (auto written = DeviceRows(client, estate).write(number); !written) return written;
   }
-  return {};
+  return bequeath_connections(program, devices, estate);
 }
 
 }  // namespace uroce::service

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "service/bequeath.h"
+#include "service/bequeath_cm.h"
 #include "service/memory_operations.h"
 #include "service/operation_table.h"
 
@@ -257,7 +258,7 @@ Result<void> Client::inherit(const ProgramRow& row, EstateReader& estate) {
     }
     if (auto made = service::inherit(client, *device, estate); !made) return made;
   }
-  return {};
+  return inherit_connections(program_, devices(), estate);
 }
 
 uint32_t Client::last_id() const {
@@ -268,6 +269,7 @@ uint32_t Client::last_id() const {
 
 void Client::abandon() {
   left_ = true;
+  if (program_.connections != nullptr) program_.connections->abandon();
   release();
 }
 

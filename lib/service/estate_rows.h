@@ -36,6 +36,16 @@ enum class Row : uint8_t {
   srq = 10,
   address_handle = 11,
   qp = 12,
+  // These are in cm_rows.h.
+  cm_manager = 40,
+  cm_agent = 41,
+  cm_connection = 42,
+  cm_outgoing = 43,
+  cm_incoming = 44,
+  cm_program = 45,
+  cm_channel = 46,
+  cm_id = 47,
+  cm_event = 48,
 };
 
 struct ProgramRow {

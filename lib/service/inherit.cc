@@ -31,7 +31,7 @@ class Heir {
     while (!in_.at_end()) {
       const auto kind = in_.next();
       if (!kind) return std::unexpected(kind.error());
-      if (*kind == Row::program || *kind == Row::device) break;
+      if (*kind == Row::program || *kind == Row::device || *kind == Row::cm_program) break;
       if (auto made = make(*kind); !made) return made;
     }
     return segments_.empty() ? Result<void>() : fail(EPROTO, "the estate has segments without a region");

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "service/bequeath_cm.h"
 #include "service/server_impl.h"
 
 namespace uroce::service {
@@ -25,12 +26,16 @@ Result<void> Server::Impl::stand_still() {
     still = fail(ETIMEDOUT, fmt::format("a request of one of {} clients is not done within {} s; try again", serving,
                                         kRequestPatience.count()));
   }
+  // A turn of the manager's may need an engine.
+  if (still && connection_manager != nullptr) still = connection_manager->pause();
   for (auto device = all_devices.begin(); still && device != all_devices.end(); ++device) {
     still = (*device)->runner().pause();
     if (still) continue;
     while (device != all_devices.begin()) (void)(*--device)->runner().resume();
   }
-  if (!still) threads_gate.open();
+  if (still) return still;
+  if (connection_manager != nullptr) connection_manager->resume();
+  threads_gate.open();
   return still;
 }
 
@@ -38,6 +43,7 @@ void Server::Impl::move_on() {
   for (const auto& device : all_devices) {
     if (auto resumed = device->runner().resume(); !resumed) log(Severity::error, resumed.error().text);
   }
+  if (connection_manager != nullptr) connection_manager->resume();
   threads_gate.open();
   for (const auto& client : std::exchange(not_inherited, {})) client->disconnect();
   for (const auto& client : std::exchange(inherited, {})) {
@@ -51,6 +57,7 @@ void Server::Impl::move_on() {
 std::pair<Estate, Bequest> Server::Impl::estate() {
   std::pair<Estate, Bequest> out;
   EstateWriter rows(out.first);
+  if (connection_manager != nullptr) service::bequeath(*connection_manager, rows);
   for (const auto& client : all()) {
     if (client->done() || client->is_successor()) continue;
     const auto before = rows.mark();
@@ -73,6 +80,7 @@ Result<Bequest> Server::Impl::inherit(Estate estate) {
   }
   Bequest result;
   EstateReader rows(estate);
+  if (auto connections = inherit_connections(rows); !connections) return std::unexpected(connections.error());
   while (!rows.at_end()) {
     auto program = rows.take<ProgramRow>();
     if (!program) return std::unexpected(program.error());
@@ -93,6 +101,15 @@ Result<Bequest> Server::Impl::inherit(Estate estate) {
     if (auto skipped = rows.skip_to(Row::program); !skipped) return std::unexpected(skipped.error());
   }
   return result;
+}
+
+Result<void> Server::Impl::inherit_connections(EstateReader& rows) {
+  if (connection_manager == nullptr) return {};
+  if (auto paused = connection_manager->pause(); !paused) return paused;
+  Result<void> refused;
+  auto read = service::inherit(*connection_manager, rows, refused);
+  if (!refused) log(Severity::warning, fmt::format("the restart ends connections: {}", refused.error().text));
+  return read;
 }
 
 void Server::Impl::give_up() {

@@ -117,6 +117,8 @@ struct Server::Impl final : ServerView {
   /// Makes the objects that the clients of another daemon had; the engines stand still until move_on(). Clients of whom
   /// the rows make no sense are left out. Errors: ETIMEDOUT; EPROTO, where the whole makes no sense.
   Result<Bequest> inherit(Estate estate);
+  /// The connection manager's own part of that.
+  Result<void> inherit_connections(EstateReader& rows);
   /// In place of move_on() after inherit(): the other daemon keeps its clients.
   void give_up();
   /// The client of a connection that another daemon served.

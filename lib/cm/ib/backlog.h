@@ -31,7 +31,9 @@ class Backlog {
     Requests::iterator of_peer, of_all;
   };
 
+  uint32_t limit() const { return limit_; }
   bool full() const { return all_.size() >= limit_; }
+  const Requests& requests() const { return all_; }
   /// Takes in the request `id` of `peer`. Returns its place, for remove().
   Place add(const Gid& peer, uint32_t id);
   void remove(const Gid& peer, Place place);

@@ -78,7 +78,7 @@ class ConnectionTable {
   CmRecord* take_due(Nanos now);
   Nanos next_deadline() const { return timers_.next_deadline(); }
 
-  // For IbCm's snapshot.
+  // The calls of IbCm's snapshot.
   CommIdsSnapshot comm_ids() const { return {.key = permute_id_.key(), .given = ids_given_}; }
   void adopt(const CommIdsSnapshot& ids);
   /// All records, those that are kept only for their answer last and in their order.

@@ -110,6 +110,7 @@ class IbCm {
   bool wait(uint32_t id, const std::shared_ptr<Backlog>& backlog);
   /// Adds to a counter what the manager before has counted.
   void count_before(Counter IbCmCounters::* which, uint64_t count) { (ctx_.counters.*which).add(count); }
+  void adopt(const PeerGuesses& guesses, Nanos now) { guesses_.adopt(guesses, now); }
 
  private:
   struct Listener {

@@ -1,4 +1,4 @@
-// What one device's connection manager knows, for another one that goes on with it.
+// The knowledge of one device's connection manager, for another one that goes on with it.
 #pragma once
 
 #include <cstdint>
