@@ -61,6 +61,8 @@ struct Manager::Impl {
   void resume();
   /// The manager's thread: waits while there is a pause.
   void park();
+  void end_pause();
+  void wait_step();
   ManagerSnapshot snapshot();
   Result<void> adopt(ManagerSnapshot snapshot);
   Result<void> adopt(AgentSnapshot snapshot);
@@ -182,8 +184,8 @@ struct Manager::Impl {
   std::mutex pause_mutex;
   std::condition_variable pause_changed;
   std::atomic<bool> pausing{false};
-  bool parked = false;   // the thread waits for the end of a pause
-  bool adopted = false;  // during a pause: another manager's connections
+  std::atomic<bool> parked{false};  // the thread waits for the end of a pause
+  bool adopted = false;             // during a pause: another manager's connections
 };
 
 /// The lock of everything. When it is free again, the engine is woken for messages that were queued under it: it may

@@ -14,28 +14,47 @@ constexpr std::chrono::seconds kPausePatience{6};
 }  // namespace
 
 Result<void> Manager::Impl::pause() {
-  std::unique_lock lock(pause_mutex);
   if (pausing.exchange(true, std::memory_order_acq_rel)) return {};
   wake.signal();
-  if (turns == Turns::own_thread && !pause_changed.wait_for(lock, kPausePatience, [this] { return parked; })) {
-    pausing.store(false, std::memory_order_release);
-    return fail(ETIMEDOUT, "the connection manager still waits for an engine; try again");
+  const Nanos until = steady_now() + kPausePatience;
+  while (turns == Turns::own_thread && !parked.load(std::memory_order_acquire)) {
+    if (steady_now() > until) {
+      end_pause();
+      return fail(ETIMEDOUT, "the connection manager still waits for an engine; try again");
+    }
+    wait_step();
   }
-  lock.unlock();
   const Guard guard(*this);
   for (const auto& agent : agents) agent->gsi->hold(true);
   return {};
 }
 
+// This thread may be the one that polls the engines.
+void Manager::Impl::wait_step() {
+  if (agents.empty()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  } else {
+    agents.front()->device->runner().host().wait_step();
+  }
+}
+
+void Manager::Impl::end_pause() {
+  const std::scoped_lock lock(pause_mutex);
+  pausing.store(false, std::memory_order_release);
+  parked.store(false, std::memory_order_relaxed);
+  pause_changed.notify_all();
+}
+
+// The next pause may begin before the thread has seen the end of this one.
 void Manager::Impl::park() {
   std::unique_lock lock(pause_mutex);
-  const auto is_over = [this] {
-    return !pausing.load(std::memory_order_relaxed) || stopping.load(std::memory_order_relaxed);
+  const auto paused = [this] {
+    return pausing.load(std::memory_order_acquire) && !stopping.load(std::memory_order_relaxed);
   };
-  parked = true;
-  pause_changed.notify_all();
-  pause_changed.wait(lock, is_over);
-  parked = false;
+  while (paused()) {
+    parked.store(true, std::memory_order_release);
+    pause_changed.wait(lock, [&] { return !paused() || !parked.load(std::memory_order_relaxed); });
+  }
 }
 
 void Manager::Impl::resume() {
@@ -51,9 +70,7 @@ void Manager::Impl::resume() {
     }
     planned.store(Nanos(0), std::memory_order_relaxed);
   }
-  const std::scoped_lock lock(pause_mutex);
-  pausing.store(false, std::memory_order_release);
-  pause_changed.notify_all();
+  end_pause();
 }
 
 // They are of programs that the other daemon could not hand over.

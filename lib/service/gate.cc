@@ -25,14 +25,13 @@ void Gate::open() {
 void Gate::pass() {
   std::unique_lock lock(mutex_);
   ++waiting_;
-  changed_.notify_all();
   changed_.wait(lock, [this] { return open_; });
   --waiting_;
 }
 
-bool Gate::holds(std::size_t threads, std::chrono::milliseconds patience) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, patience, [&] { return waiting_ >= threads; });
+bool Gate::holds(std::size_t threads) {
+  const std::scoped_lock lock(mutex_);
+  return waiting_ >= threads;
 }
 
 }  // namespace uroce::service

@@ -1,7 +1,6 @@
 // Holds all programs' threads between two requests, so that what the programs have stays as it is.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -20,8 +19,8 @@ class Gate {
   void open();
   /// A program's thread, between two requests: waits while the gate is closed.
   void pass();
-  /// Waits until so many threads wait. False on timeout.
-  bool holds(std::size_t threads, std::chrono::milliseconds patience);
+  /// Whether so many threads wait.
+  bool holds(std::size_t threads);
 
  private:
   message::Fd bell_;

@@ -15,6 +15,20 @@ constexpr std::chrono::seconds kRequestPatience{6};
 
 }  // namespace
 
+// A request may need an engine, and this thread may be the one that polls it.
+bool Server::Impl::gate_holds(std::size_t threads) {
+  const auto until = std::chrono::steady_clock::now() + kRequestPatience;
+  while (!threads_gate.holds(threads)) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    if (all_devices.empty()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    } else {
+      all_devices.front()->runner().host().wait_step();
+    }
+  }
+  return true;
+}
+
 // The successor's own thread does not come to the gate.
 Result<void> Server::Impl::stand_still() {
   threads_gate.close();
@@ -22,7 +36,7 @@ Result<void> Server::Impl::stand_still() {
   const auto serving =
       std::ranges::count_if(clients_now, [](const auto& client) { return !client->done() && !client->is_successor(); });
   Result<void> still;
-  if (!threads_gate.holds(static_cast<std::size_t>(serving), kRequestPatience)) {
+  if (!gate_holds(static_cast<std::size_t>(serving))) {
     still = fail(ETIMEDOUT, fmt::format("a request of one of {} clients is not done within {} s; try again", serving,
                                         kRequestPatience.count()));
   }
