@@ -15,10 +15,10 @@ constexpr std::chrono::seconds kRequestPatience{6};
 
 }  // namespace
 
-// A request may need an engine, and this thread may be the one that polls it.
-bool Server::Impl::gate_holds(std::size_t threads) {
+// A request may need an engine, and this thread may be the one that polls it. Programs may end meanwhile.
+bool Server::Impl::gate_holds_all() {
   const auto until = std::chrono::steady_clock::now() + kRequestPatience;
-  while (!threads_gate.holds(threads)) {
+  while (!threads_gate.holds(serving())) {
     if (std::chrono::steady_clock::now() > until) return false;
     if (all_devices.empty()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -30,14 +30,17 @@ bool Server::Impl::gate_holds(std::size_t threads) {
 }
 
 // The successor's own thread does not come to the gate.
+std::size_t Server::Impl::serving() const {
+  const auto clients_now = all();
+  const auto serves = [](const auto& client) { return !client->done() && !client->is_successor(); };
+  return static_cast<std::size_t>(std::ranges::count_if(clients_now, serves));
+}
+
 Result<void> Server::Impl::stand_still() {
   threads_gate.close();
-  const auto clients_now = all();
-  const auto serving =
-      std::ranges::count_if(clients_now, [](const auto& client) { return !client->done() && !client->is_successor(); });
   Result<void> still;
-  if (!gate_holds(static_cast<std::size_t>(serving))) {
-    still = fail(ETIMEDOUT, fmt::format("a request of one of {} clients is not done within {} s; try again", serving,
+  if (!gate_holds_all()) {
+    still = fail(ETIMEDOUT, fmt::format("a request of one of {} clients is not done within {} s; try again", serving(),
                                         kRequestPatience.count()));
   }
   // A turn of the manager's may need an engine.

@@ -110,8 +110,10 @@ struct Server::Impl final : ServerView {
   // The next ones are defined in server_estate.cc: they are steps of a planned restart.
   /// Holds the programs' threads and the engines. Errors: ETIMEDOUT, with nothing held.
   Result<void> stand_still();
-  /// Waits until so many threads are at the gate. False on timeout.
-  bool gate_holds(std::size_t threads);
+  /// Waits until the programs' threads are at the gate. False on timeout.
+  bool gate_holds_all();
+  /// Programs' threads that come to the gate.
+  std::size_t serving() const;
   /// Ends that, and begins to serve the inherited clients.
   void move_on();
   /// The objects of the clients, while all stands still. Clients that no other daemon can serve are left out.

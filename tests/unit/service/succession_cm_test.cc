@@ -157,6 +157,46 @@ TEST_F(CmSuccessionTest, AnAddressIsLookedUpFurther) {
   EXPECT_EQ(error.status, -ETIMEDOUT);
 }
 
+// The peer's Ethernet address is not known yet, so the program has not heard of its request.
+TEST_F(CmSuccessionTest, AHeldRequestArrives) {
+  CmId listener = near_->listening(near_at(4013));
+  CmId active = far_->resolved(near_at(4013));
+  world_.port(0).unanswered = true;
+  must(active.connect({.qpn = 20}));
+  ASSERT_TRUE(world_.run_until([&] { return counter("cm_req_received") == 1; }));
+  EXPECT_EQ(near_->channel.take(), std::nullopt);
+  expect_hand_over();
+  CmId passive = must(near_->manager.adopt(near_->expect(CmEventType::connect_request)));
+  must(passive.accept({.qpn = 21}));
+  far_->expect(CmEventType::connect_response);
+}
+
+TEST_F(CmSuccessionTest, EventsOfADestroyedChannelMove) {
+  auto channel = std::make_unique<CmChannel>(must(near_->manager.create_channel()));
+  CmId id = must(near_->manager.create_id(*channel, PortSpace::tcp, QpType::rc));
+  must(id.resolve_addr(std::nullopt, far_at(4014), kCmPatience));
+  ASSERT_TRUE(channel->wait(kCmPatience));
+  channel.reset();
+  expect_hand_over();
+  must(id.migrate(near_->channel));
+  must(id.resolve_route(kCmPatience));
+  EXPECT_EQ(near_->expect(CmEventType::route_resolved).id, id.number());
+}
+
+TEST_F(CmSuccessionTest, PortsAndOptionsStay) {
+  CmId shared = near_->id(), other = near_->id();
+  must(shared.set_reuse_address(true));
+  must(other.set_reuse_address(true));
+  must(shared.bind(near_at(4015)));
+  must(other.bind(near_at(4015)));
+  must(shared.listen(4));
+  expect_hand_over();
+  expect_hand_over();
+  test::expect_error(other.listen(4), EADDRINUSE, "4015");
+  CmId late = near_->id();
+  test::expect_error(late.bind(near_at(4015)), EADDRINUSE, "4015");
+}
+
 TEST_F(CmSuccessionTest, MessagesOfTheLastMomentArrive) {
   CmId listener = near_->listening(near_at(4008));
   CmId target = far_->listening(far_at(4008));
