@@ -45,7 +45,10 @@ Result<void> Manager::Impl::adopt(AgentSnapshot snapshot) {
   agent->cm.adopt(snapshot.ids);
   agent->last_slowed = snapshot.last_slowed;
   adopt_counters(*agent, snapshot.counters);
-  for (const PeerGuesses& one : snapshot.guesses) agent->cm.adopt(one, now);
+  for (PeerGuesses& one : snapshot.guesses) {
+    one.ago = std::clamp<Nanos>(one.ago, Nanos(0), now);
+    agent->cm.adopt(one, now);
+  }
   agent->gsi->adopt(std::move(snapshot.gsi), now);
   Result<void> result;
   for (const ConnectionSnapshot& one : snapshot.connections) {

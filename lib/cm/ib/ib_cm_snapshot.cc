@@ -13,6 +13,7 @@ namespace {
 /// Longer than any timer runs.
 constexpr Nanos kLongestTimer = std::chrono::hours(5);
 constexpr uint8_t kMaxTimeoutCode = 31;
+constexpr uint8_t kMostRepetitions = 15;
 
 std::optional<Nanos> time_left(const TimerNode& timer, Nanos now) {
   if (!timer.armed()) return std::nullopt;
@@ -29,8 +30,8 @@ bool fits(const CmRequest& request) {
   const auto mtu = static_cast<unsigned>(request.path.mtu);
   return is_known(request.type) && request.type != QpType::raw_packet && mtu >= 1 && mtu <= 5 &&
          request.path.ack_timeout <= kMaxTimeoutCode && request.remote_cm_timeout <= kMaxTimeoutCode &&
-         request.local_cm_timeout <= kMaxTimeoutCode && request.qpn <= Psn::kMask && request.psn <= Psn::kMask &&
-         request.private_data.size() <= most;
+         request.local_cm_timeout <= kMaxTimeoutCode && request.max_cm_retries <= kMostRepetitions &&
+         request.qpn <= Psn::kMask && request.psn <= Psn::kMask && request.private_data.size() <= most;
 }
 
 bool fits(const CmReply& reply) {
@@ -41,9 +42,10 @@ bool fits(const CmReply& reply) {
 /// The parts count on these rules, which all connections keep.
 bool makes_sense(const ConnectionSnapshot& snapshot) {
   const CmConnection& c = snapshot.c;
-  const bool times =
-      c.interval >= Nanos(0) && c.interval <= kLongestTimer && snapshot.timer.value_or(Nanos(0)) <= kLongestTimer;
-  const bool known = c.id != 0 && c.state <= CmState::closed && c.probe <= CmProbe::answered;
+  const auto is_time = [](Nanos time) { return time >= Nanos(0) && time <= kLongestTimer; };
+  const bool times = is_time(c.interval) && is_time(snapshot.timer.value_or(Nanos(0)));
+  const bool known =
+      c.id != 0 && c.state <= CmState::closed && c.probe <= CmProbe::answered && c.retries_left <= kMostRepetitions;
   if (!known || !times || !fits(c.request) || !fits(c.reply)) return false;
   if (c.remote_qpn > Psn::kMask || c.remote_psn > Psn::kMask || c.local_qpn > Psn::kMask) return false;
   if (c.found_by_qpn && c.ud()) return false;
@@ -53,8 +55,9 @@ bool makes_sense(const ConnectionSnapshot& snapshot) {
   const bool rests = c.state == CmState::timewait || c.state == CmState::closed;
   const bool repeats = is_repeated(c.state) || c.state == CmState::established || (snapshot.timer && !rests);
   if (repeats && !c.last) return false;
-  const bool ends_by_timer =
-      is_repeated(c.state) || c.state == CmState::timewait || (c.state == CmState::closed && !c.owned);
+  // Nobody but the timer ends a connection without an owner.
+  if (!c.owned && !rests && c.state != CmState::dreq_sent) return false;
+  const bool ends_by_timer = is_repeated(c.state) || c.state == CmState::timewait || !c.owned;
   return snapshot.timer.has_value() || !ends_by_timer;
 }
 
