@@ -18,9 +18,10 @@ Result<void> KeyRegistry::check_room() const {
                                   device_, max_mr_));
 }
 
-Result<memory::Key> KeyRegistry::add(const memory::RegionSpec& spec, const memory::KeyState* as) {
+Result<memory::Key> KeyRegistry::add(const memory::RegionSpec& spec, const memory::KeyState* as,
+                                     memory::SlotChoice slot) {
   if (auto room = check_room(); !room) return std::unexpected(room.error());
-  return table_.add(spec, as);
+  return table_.add(spec, as, slot);
 }
 
 Result<memory::Key> KeyRegistry::add_null(memory::PdId pd, const memory::KeyState* as) {

@@ -24,7 +24,8 @@ class KeyRegistry {
 
   // --- With the control lock held ---
   /// Errors: ENOMEM (max_mr), and those of RegionTable::add().
-  Result<memory::Key> add(const memory::RegionSpec& spec, const memory::KeyState* as = nullptr);
+  Result<memory::Key> add(const memory::RegionSpec& spec, const memory::KeyState* as = nullptr,
+                          memory::SlotChoice slot = memory::SlotChoice::secret);
   /// Errors: likewise.
   Result<memory::Key> add_null(memory::PdId pd, const memory::KeyState* as = nullptr);
   Result<memory::Key> add_window(memory::PdId pd, WindowType type, const memory::KeyState* as = nullptr);
@@ -41,6 +42,7 @@ class KeyRegistry {
 
   /// Engines read it.
   memory::RegionTable& table() { return table_; }
+  const memory::RegionTable& table() const { return table_; }
 
  private:
   /// Errors: ENOMEM (max_mr).

@@ -14,6 +14,15 @@ ObjectRegistry::ObjectRegistry(const std::string& device, const Limits& limits, 
       cqs_(kMaxCq),
       srqs_(kMaxSrq) {}
 
+DeviceNumbers ObjectRegistry::numbers() const {
+  return {.keys = keys_.table().numbers(), .qpns = qp_numbers_.numbers(), .last_flow = last_flow_};
+}
+
+bool ObjectRegistry::go_on_with(const DeviceNumbers& numbers) {
+  last_flow_ = numbers.last_flow;
+  return keys_.table().go_on_with(numbers.keys) && qp_numbers_.go_on_with(numbers.qpns);
+}
+
 Result<uint32_t> ObjectRegistry::take_session() {
   if (sessions_ == kMaxSessions) {
     return fail(ENOMEM,

@@ -20,6 +20,7 @@
 #include "control/key_registry.h"
 #include "control/multicast_users.h"
 #include "control/number_pool.h"
+#include "control/object_state.h"
 #include "control/qp_numbers.h"
 #include "control/queue_memory.h"
 #include "control/xrc_files.h"
@@ -73,6 +74,10 @@ class ObjectRegistry {
   uint32_t choose_engine(uint32_t engines) { return next_engine_++ % engines; }
   /// A new receive rule's number; never given twice.
   uint64_t next_flow() { return ++last_flow_; }
+
+  DeviceNumbers numbers() const;
+  /// Of a registry without objects. False: they are another's of other limits; it can then only go.
+  bool go_on_with(const DeviceNumbers& numbers);
 
   /// An engine that did not reply may still use an object's memory, which stays until the engines answer again or have
   /// stopped. `destroy` destroys the object; it is called without the lock.

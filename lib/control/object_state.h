@@ -10,9 +10,18 @@
 
 #include <uroce/types.h>
 
+#include "control/qpn_allocator.h"
+#include "memory/region_table.h"
 #include "transport/qp/cq_writer.h"
 
 namespace uroce::control {
+
+/// The numbers that a device will give out. Those drawn at random need no past.
+struct DeviceNumbers {
+  memory::KeyNumbers keys{};
+  std::vector<QpnNumbers> qpns{};  ///< by engine
+  uint64_t last_flow = 0;
+};
 
 /// By engine, where its readers of the session's doorbell rings go on: of the small ring, and of the large one if any.
 struct SessionState {

@@ -8,6 +8,18 @@
 
 namespace uroce::control {
 
+std::vector<QpnNumbers> QpNumbers::numbers() const {
+  std::vector<QpnNumbers> numbers;
+  for (const QpnAllocator& engine : by_engine_) numbers.push_back(engine.numbers());
+  return numbers;
+}
+
+bool QpNumbers::go_on_with(const std::vector<QpnNumbers>& numbers) {
+  bool good = numbers.size() == by_engine_.size();
+  for (std::size_t i = 0; good && i < numbers.size(); ++i) good = by_engine_[i].go_on_with(numbers[i]);
+  return good;
+}
+
 Result<uint32_t> QpNumbers::take(uint32_t engine) {
   const auto qpn = used_ < max_qp_ ? by_engine_[engine].take() : std::nullopt;
   if (!qpn) {

@@ -20,6 +20,11 @@ class QpNumbers {
   /// Call it for each engine in turn.
   void add_engine(QpnAllocator allocator) { by_engine_.push_back(std::move(allocator)); }
 
+  /// For go_on_with() of another daemon's, by engine.
+  std::vector<QpnNumbers> numbers() const;
+  /// See QpnAllocator::go_on_with().
+  bool go_on_with(const std::vector<QpnNumbers>& numbers);
+
   /// A QPN of `engine`. Errors: ENOMEM (max_qp).
   Result<uint32_t> take(uint32_t engine);
   /// One that another daemon gave. Errors: EINVAL (in use, or not the engine's), ENOMEM (max_qp).

@@ -61,6 +61,32 @@ bool QpnAllocator::take(uint32_t qpn) {
   return true;
 }
 
+QpnNumbers QpnAllocator::numbers() const {
+  QpnNumbers numbers{.permutation = permute_.key(), .fresh = fresh_, .uses = uses_, .free = {}};
+  std::vector<bool> listed(uses_.size());
+  for (const uint32_t slot : free_) {
+    if (!in_use_[slot] && !listed[slot]) numbers.free.push_back(slot);
+    listed[slot] = true;
+  }
+  return numbers;
+}
+
+bool QpnAllocator::go_on_with(const QpnNumbers& numbers) {
+  if (fresh_ != 0 || numbers.uses.size() != uses_.size() || numbers.fresh > uses_.size()) return false;
+  std::vector<bool> listed(uses_.size());
+  for (const uint32_t slot : numbers.free) {
+    if (slot >= uses_.size() || listed[slot]) return false;
+    listed[slot] = true;
+  }
+  permute_ = SecretPermutation(numbers.permutation);
+  uses_ = numbers.uses;
+  free_.assign(numbers.free.begin(), numbers.free.end());
+  for (fresh_ = 0; fresh_ < numbers.fresh;) {
+    if (const uint32_t slot = fresh_slot(); !listed[slot]) free_.push_back(slot);
+  }
+  return true;
+}
+
 void QpnAllocator::give_back(uint32_t qpn) {
   in_use_[slot_of(qpn)] = false;
   free_.push_back(slot_of(qpn));

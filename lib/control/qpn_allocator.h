@@ -12,6 +12,15 @@
 
 namespace uroce::control {
 
+/// The QPNs to come of an engine, for another one of the same size: a QPN of the past comes to life again there no
+/// sooner than here.
+struct QpnNumbers {
+  SecretPermutation::Key permutation{};
+  uint32_t fresh = 0;            ///< slots used so far
+  std::vector<uint32_t> uses{};  ///< by slot
+  std::vector<uint32_t> free{};  ///< of those, oldest first
+};
+
 class QpnAllocator {
  public:
   /// `slots`: a power of two, at most 2^(24 - index_bits). `engine` < 2^index_bits.
@@ -25,6 +34,11 @@ class QpnAllocator {
   bool take(uint32_t qpn);
   /// `qpn` came from take() and is not in use any more.
   void give_back(uint32_t qpn);
+
+  QpnNumbers numbers() const;
+  /// Of an allocator that has given nothing yet. Used slots that are neither free nor taken later by take(qpn) are
+  /// free, too. False, with nothing changed: they are no numbers of an allocator of this size.
+  bool go_on_with(const QpnNumbers& numbers);
 
  private:
   uint32_t compose(uint32_t slot) const;

@@ -29,7 +29,10 @@ Result<std::shared_ptr<Region>> DeviceSession::register_memory(std::shared_ptr<P
   const memory::RegionSpec spec{.pd = pd->id(), .address = address, .length = length, .host = host, .access = access};
   const auto lock = device_->runner().lock();
   if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
-  const auto key = device_->objects().keys().add(spec, as);
+  // The region of QP1 must not be where the daemon before has one of a client.
+  const bool own = user() == transport::Owner::kNobody && access == AccessFlags(Access::local_write);
+  const auto slot = own ? memory::SlotChoice::first : memory::SlotChoice::secret;
+  const auto key = device_->objects().keys().add(spec, as, slot);
   if (!key) return std::unexpected(key.error());
   return std::shared_ptr<Region>(new Region(std::move(pd), *key, spec, std::move(backing)), &Region::destroy);
 }

@@ -32,20 +32,57 @@ RegionTable::RegionTable(uint32_t max_regions, const Secret& seed)
   for (std::size_t left = free_.size(); left > 1; --left) std::swap(free_[left - 1], free_[draw.below(left)]);
 }
 
-Key RegionTable::next_key(uint32_t slot) {
+Key RegionTable::key_of(uint32_t slot, uint32_t use) const {
+  // A permutation per slot: nobody can compute one region's keys from another's, or a slot's next key.
+  return slot << generation_bits_ | permute_(use & ((1u << generation_bits_) - 1), generation_bits_, slot);
+}
+
+uint32_t RegionTable::next_use(uint32_t slot) const {
   // A window used its key with any low 8 bits, so the slot's next key needs other high bits.
   const uint32_t window = slots_[slot].window.load(std::memory_order_relaxed);
+  uint32_t use = slots_[slot].generation;
+  while (window != 0 && ((key_of(slot, use) ^ window) & ~kTagMask) == 0) ++use;
+  return use;
+}
+
+KeyNumbers RegionTable::numbers() const {
+  KeyNumbers numbers{.permutation = permute_.key(), .uses = std::vector<uint32_t>(capacity()), .free = {}};
+  for (uint32_t slot = 0; slot < capacity(); ++slot) numbers.uses[slot] = next_use(slot);
+  std::vector<bool> listed(capacity());
+  for (const uint32_t slot : free_) {
+    if (!in_use(slot) && !listed[slot]) numbers.free.push_back(slot);
+    listed[slot] = true;
+  }
+  return numbers;
+}
+
+bool RegionTable::go_on_with(const KeyNumbers& numbers) {
+  std::vector<bool> listed(capacity());
+  for (const uint32_t slot : numbers.free) {
+    if (slot >= capacity() || listed[slot]) return false;
+    listed[slot] = true;
+  }
+  if (numbers.uses.size() != capacity()) return false;
+  permute_ = SecretPermutation(numbers.permutation);
+  free_.assign(numbers.free.begin(), numbers.free.end());
+  for (uint32_t slot = 0; slot < capacity(); ++slot) {
+    slots_[slot].generation = numbers.uses[slot];
+    if (!listed[slot]) free_.push_back(slot);
+  }
+  return true;
+}
+
+Key RegionTable::next_key(uint32_t slot) {
   Key key = 0;
-  while (key == 0 || (window != 0 && ((key ^ window) & ~kTagMask) == 0)) {
-    // A permutation per slot: nobody can compute one region's keys from another's, or a slot's next key.
-    const uint32_t count = slots_[slot].generation++ & ((1u << generation_bits_) - 1);
-    key = slot << generation_bits_ | permute_(count, generation_bits_, slot);
+  while (key == 0) {
+    const uint32_t use = next_use(slot);
+    key = key_of(slot, use);
+    slots_[slot].generation = use + 1;
   }
   return key;
 }
 
-Result<std::pair<uint32_t, Key>> RegionTable::take_slot(const KeyState* as) {
-  const auto in_use = [this](uint32_t index) { return slots_[index].issued != 0 || slots_[index].removed != 0; };
+Result<std::pair<uint32_t, Key>> RegionTable::take_slot(const KeyState* as, SlotChoice slot) {
   if (as != nullptr) {
     const uint32_t index = slot_of(as->key);
     if (as->key == 0 || in_use(index)) {
@@ -54,6 +91,10 @@ Result<std::pair<uint32_t, Key>> RegionTable::take_slot(const KeyState* as) {
     }
     ++used_;
     return std::pair(index, as->key);
+  }
+  if (slot == SlotChoice::first && !in_use(0)) {
+    ++used_;
+    return std::pair(0u, next_key(0));
   }
   while (!free_.empty() && in_use(free_.front())) free_.pop_front();
   if (free_.empty()) {
@@ -89,15 +130,17 @@ Result<void> RegionTable::check(const RegionSpec& spec) {
   return {};
 }
 
-Result<Key> RegionTable::add(const RegionSpec& spec, const KeyState* as) { return issue(spec, false, as); }
+Result<Key> RegionTable::add(const RegionSpec& spec, const KeyState* as, SlotChoice slot) {
+  return issue(spec, false, as, slot);
+}
 
 Result<Key> RegionTable::add_null(PdId pd, const KeyState* as) {
   return issue({.pd = pd, .access = Access::local_write}, true, as);
 }
 
-Result<Key> RegionTable::issue(const RegionSpec& spec, bool null, const KeyState* as) {
+Result<Key> RegionTable::issue(const RegionSpec& spec, bool null, const KeyState* as, SlotChoice slot_choice) {
   if (auto ok = check(spec); !ok) return std::unexpected(ok.error());
-  const auto taken = take_slot(as);
+  const auto taken = take_slot(as, slot_choice);
   if (!taken) return std::unexpected(taken.error());
   const auto [index, key] = *taken;
   Slot& slot = slots_[index];

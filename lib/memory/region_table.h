@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <uroce/error.h>
 #include <uroce/types.h>
@@ -49,6 +50,19 @@ struct KeyState {
   std::optional<BindSpec> bound{};  ///< of a window
 };
 
+/// Which slot a new key gets.
+enum class SlotChoice : uint8_t {
+  secret,
+  first,  ///< the same in every daemon, if it is free: for a key that no peer sees, and that begins with the daemon
+};
+
+/// The keys to come of a table, for another one of the same capacity: no key of the past comes to life again there.
+struct KeyNumbers {
+  SecretPermutation::Key permutation{};
+  std::vector<uint32_t> uses{};  ///< by slot
+  std::vector<uint32_t> free{};  ///< slots, oldest first
+};
+
 class RegionTable {
  public:
   /// `max_regions`: 2..2^20, rounded up to a power of two. The keys follow from `seed`: any number of them does not
@@ -61,7 +75,7 @@ class RegionTable {
   /// Errors: EINVAL (remote write or atomic without local write, IBTA vol. 1, 11.2.8.2; zero domain; range wraps),
   /// EOPNOTSUPP (persistence), ENOMEM (table full). `as`: the key that it had in a table of the same capacity; EINVAL
   /// where another one has its slot.
-  Result<Key> add(const RegionSpec& spec, const KeyState* as = nullptr);
+  Result<Key> add(const RegionSpec& spec, const KeyState* as = nullptr, SlotChoice slot = SlotChoice::secret);
 
   /// Adds a null region (ibv_alloc_null_mr(3)): local accesses of any address and length are allowed. They read
   /// zeros, and writes are dropped. Errors: as add().
@@ -89,6 +103,11 @@ class RegionTable {
 
   /// For add() and its like of another table, while no engine binds or invalidates. `key`: as issued.
   KeyState state(Key key) const;
+  /// For go_on_with() of another table. Control thread.
+  KeyNumbers numbers() const;
+  /// Before add() has taken any given key. Slots that are neither free nor taken later are free, too. False, with
+  /// nothing changed: they are no numbers of a table of this capacity.
+  bool go_on_with(const KeyNumbers& numbers);
 
   /// Binds a window (IBTA vol. 1, 10.6.7.2). A type 1 window's earlier key becomes invalid. A type 2 window must be
   /// unbound before, and then belongs to the queue pair (type 2B: accesses are checked against queue pair and domain).
@@ -124,9 +143,10 @@ class RegionTable {
   static constexpr uint32_t kTagMask = 0xff;  // the application's part of a window's key
 
   /// The key of a new region; `null`: one without memory.
-  Result<Key> issue(const RegionSpec& spec, bool null, const KeyState* as);
+  Result<Key> issue(const RegionSpec& spec, bool null, const KeyState* as, SlotChoice slot = SlotChoice::secret);
   /// A slot and its key.
-  Result<std::pair<uint32_t, Key>> take_slot(const KeyState* as);
+  Result<std::pair<uint32_t, Key>> take_slot(const KeyState* as, SlotChoice slot = SlotChoice::secret);
+  Key next_key(uint32_t slot);
   static Translation translate_null(const Slot& slot, PdId pd, uint64_t length, AccessFlags needed);
   Translation translate_window(const Slot& slot, Key key, PdId pd, uint64_t address, uint64_t length,
                                AccessFlags needed, uint32_t qpn) const;
@@ -135,8 +155,11 @@ class RegionTable {
   bool may_bind(const Slot& slot, const BindSpec& spec) const;
   void release_parent(const Slot& slot);
   void end_window(Slot& slot);
+  bool in_use(uint32_t slot) const { return slots_[slot].issued != 0 || slots_[slot].removed != 0; }
   uint32_t slot_of(Key key) const { return (key >> generation_bits_) & slot_mask_; }
-  Key next_key(uint32_t slot);
+  Key key_of(uint32_t slot, uint32_t use) const;
+  /// Of the slot's next key.
+  uint32_t next_use(uint32_t slot) const;
 
   uint32_t slot_mask_;
   uint32_t generation_bits_;

@@ -60,10 +60,11 @@ class Writer {
   void since(uint32_t version, const T&... members) {
     if (protocol_ >= version) (one(members), ...);
   }
-  /// More bytes than a list may have elements.
-  void bytes(const std::vector<std::byte>& data) {
-    count(data.size());
-    raw(data.data(), data.size());
+  /// More values than a list may have elements.
+  template <Number T>
+  void many(const std::vector<T>& values) {
+    count(values.size());
+    raw(values.data(), values.size() * sizeof(T));
   }
 
  private:
@@ -122,12 +123,13 @@ class Reader {
   void since(uint32_t version, T&... members) {
     if (protocol_ >= version) (one(members), ...);
   }
-  void bytes(std::vector<std::byte>& data) {
+  template <Number T>
+  void many(std::vector<T>& values) {
     uint32_t n = 0;
     raw(&n, sizeof n);
-    if (n > in_.size()) good_ = false;
-    data.resize(good_ ? n : 0);
-    raw(data.data(), data.size());
+    if (n > in_.size() / sizeof(T)) good_ = false;
+    values.resize(good_ ? n : 0);
+    raw(values.data(), values.size() * sizeof(T));
   }
 
   /// All values were read, and no bytes are left.

@@ -91,7 +91,9 @@ Result<void> send_estate(message::SuccessionLink& successor, const Estate& estat
     return fail(ENOMEM, fmt::format("no memory for an estate of {} bytes", bytes));
   }
   std::vector<std::byte> header;
-  message::encode(header, EstateHeader{.bytes = estate.rows.size(), .fds = static_cast<uint32_t>(estate.fds.size())});
+  message::encode(header, EstateHeader{.version = estate.version,
+                                       .bytes = estate.rows.size(),
+                                       .fds = static_cast<uint32_t>(estate.fds.size())});
   const int beside = rows.get();
   if (auto sent = successor.send(message::Step::estate, header, {&beside, 1}); !sent) return sent;
   std::vector<int> fds;
@@ -114,12 +116,12 @@ Result<Estate> receive_estate(message::SuccessionLink& predecessor) {
       header.bytes > static_cast<uint64_t>(file.st_size)) {
     return fail(EPROTO, "the other daemon's estate does not begin with its rows");
   }
-  if (header.version != kEstateVersion) {
-    return fail(EPROTO, fmt::format("the other daemon's estate has version {}, and this daemon reads {}; restart the "
-                                    "ordinary way",
-                                    header.version, kEstateVersion));
+  if (header.version < kOldestEstateVersion || header.version > kEstateVersion) {
+    return fail(EPROTO, fmt::format("the other daemon's estate has version {}, and this daemon reads {} to {}; restart "
+                                    "the ordinary way",
+                                    header.version, kOldestEstateVersion, kEstateVersion));
   }
-  Estate estate;
+  Estate estate{.version = header.version};
   estate.rows.resize(header.bytes);
   if (pread(first->fds[0].get(), estate.rows.data(), header.bytes, 0) != static_cast<ssize_t>(header.bytes)) {
     return fail(EPROTO, fmt::format("the other daemon's estate has fewer bytes than {}", header.bytes));

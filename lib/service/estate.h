@@ -20,6 +20,7 @@
 namespace uroce::service {
 
 struct Estate {
+  uint32_t version = kEstateVersion;  ///< of its rows
   std::vector<std::byte> rows{};
   std::vector<message::Fd> fds{};
 };
@@ -31,12 +32,19 @@ class EstateWriter {
 
   /// The number of a copy of `fd`. Errors: EMFILE.
   Result<uint32_t> add(int fd);
+  /// Whether the reader knows such rows.
+  template <class T>
+  bool can_add() const {
+    return estate_.version >= since<T>();
+  }
+  /// A row that the reader does not know is left out. Ask can_add() where it can not do without.
   template <class T>
   void add(const T& row) {
+    if (!can_add<T>()) return;
     estate_.rows.push_back(static_cast<std::byte>(T::kRow));
     const std::size_t at = estate_.rows.size();
     estate_.rows.resize(at + sizeof(uint32_t));
-    message::encode(estate_.rows, row);
+    message::encode(estate_.rows, row, estate_.version);
     const auto length = static_cast<uint32_t>(estate_.rows.size() - at - sizeof(uint32_t));
     std::memcpy(estate_.rows.data() + at, &length, sizeof length);
   }
@@ -65,7 +73,7 @@ class EstateReader {
     T row;
     auto bytes = take_bytes(T::kRow);
     if (!bytes) return std::unexpected(bytes.error());
-    if (!message::decode(*bytes, row)) return bad_row(T::kRow);
+    if (!message::decode(*bytes, row, estate_.version)) return bad_row(T::kRow);
     return row;
   }
   /// Goes on at the next row of the kind, or at the end. Errors: EPROTO.

@@ -3,8 +3,9 @@
 // Objects are named by the clients' numbers. A row follows those that it names. The rows of a device follow its
 // DeviceRow, and a DeviceRow the ProgramRow of its program. Descriptors are numbers in Estate::fds.
 //
-// A successor may be of another release. So raise kEstateVersion with every change of these structures, and name new
-// members by Writer::since().
+// A successor may be of another release, and both use the newest version that they have in common. So raise
+// kEstateVersion with every change of these structures, those of the protocol in them included. Name new members by
+// Writer::since(), and give a new row a kSince.
 #pragma once
 
 #include <array>
@@ -21,7 +22,9 @@
 
 namespace uroce::service {
 
-inline constexpr uint32_t kEstateVersion = 1;
+inline constexpr uint32_t kEstateVersion = 2;
+/// The oldest version that this release reads, and can write.
+inline constexpr uint32_t kOldestEstateVersion = 1;
 
 enum class Row : uint8_t {
   program = 1,
@@ -36,6 +39,8 @@ enum class Row : uint8_t {
   srq = 10,
   address_handle = 11,
   qp = 12,
+  keys = 32,  // device_rows.h
+  qpns = 33,
   // These are in cm_rows.h.
   cm_manager = 40,
   cm_agent = 41,
@@ -47,6 +52,13 @@ enum class Row : uint8_t {
   cm_id = 47,
   cm_event = 48,
 };
+
+/// The version that a row came with.
+template <class T>
+constexpr uint32_t since() {
+  if constexpr (requires { T::kSince; }) return T::kSince;
+  return kOldestEstateVersion;
+}
 
 struct ProgramRow {
   static constexpr Row kRow = Row::program;
@@ -208,7 +220,7 @@ struct QpRow {
   std::vector<std::byte> snapshot{};  ///< transport::write_snapshot()
   static void fields(auto& self, auto& archive) {
     archive(self.id, self.created, self.qpn, self.on_large_doorbells, self.place, self.groups);
-    archive.bytes(self.snapshot);
+    archive.many(self.snapshot);
   }
 };
 

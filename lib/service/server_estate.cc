@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "service/estate_of_devices.h"
 #include "service/bequeath_cm.h"
 #include "service/server_impl.h"
 
@@ -74,6 +75,7 @@ void Server::Impl::move_on() {
 std::pair<Estate, Bequest> Server::Impl::estate() {
   std::pair<Estate, Bequest> out;
   EstateWriter rows(out.first);
+  bequeath_devices(all_devices, rows);
   if (connection_manager != nullptr) service::bequeath(*connection_manager, rows);
   for (const auto& client : all()) {
     if (client->done() || client->is_successor()) continue;
@@ -97,6 +99,9 @@ Result<Bequest> Server::Impl::inherit(Estate estate) {
   }
   Bequest result;
   EstateReader rows(estate);
+  if (auto numbers = inherit_devices(all_devices, rows); !numbers) {
+    return std::unexpected(numbers.error());
+  }
   if (auto connections = inherit_connections(rows); !connections) return std::unexpected(connections.error());
   while (!rows.at_end()) {
     auto program = rows.take<ProgramRow>();

@@ -95,5 +95,50 @@ TEST(QpnAllocator, SlotsComeInASecretOrder) {
   EXPECT_LT(neighbours, 10) << "a QPN does not tell the next one";
 }
 
+TEST(QpnAllocator, AnotherOneGoesOnWithItsNumbers) {
+  constexpr uint32_t kSlots = 1u << 12;
+  QpnAllocator first(1, 1, kSlots, 3);
+  std::set<uint32_t> given;
+  std::vector<uint32_t> kept;
+  for (uint32_t i = 0; i < 3 * kSlots; ++i) {
+    const uint32_t qpn = *first.take();
+    EXPECT_TRUE(given.insert(qpn).second);
+    if (i % 1000 == 0) {
+      kept.push_back(qpn);
+    } else {
+      first.give_back(qpn);
+    }
+  }
+  QpnAllocator heir(1, 1, kSlots, 77);
+  ASSERT_TRUE(heir.go_on_with(first.numbers()));
+  for (const uint32_t qpn : kept) EXPECT_TRUE(heir.take(qpn));
+  for (uint32_t i = 0; i < kSlots; ++i) {
+    const uint32_t qpn = *heir.take();
+    EXPECT_EQ(qpn, *first.take());
+    EXPECT_TRUE(given.insert(qpn).second);
+    heir.give_back(qpn);
+    first.give_back(qpn);
+  }
+}
+
+TEST(QpnAllocator, NumbersThatAreNoneOfItsSizeAreRefused) {
+  QpnAllocator first(0, 0, 8, 3);
+  for (int i = 0; i < 4; ++i) first.give_back(*first.take());
+  const QpnNumbers good = first.numbers();
+  QpnAllocator heir(0, 0, 8, 77);
+  QpnNumbers bad = good;
+  bad.uses.resize(9);
+  EXPECT_FALSE(heir.go_on_with(bad));
+  bad = good;
+  bad.fresh = 9;
+  EXPECT_FALSE(heir.go_on_with(bad));
+  bad = good;
+  bad.free.push_back(8);
+  EXPECT_FALSE(heir.go_on_with(bad));
+  bad.free.back() = bad.free.front();
+  EXPECT_FALSE(heir.go_on_with(bad));
+  EXPECT_TRUE(heir.go_on_with(good));
+}
+
 }  // namespace
 }  // namespace uroce::control

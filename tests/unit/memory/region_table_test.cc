@@ -382,5 +382,52 @@ TEST(RegionTableThreads, LookUpsSeeWholeRegistrationsOnly) {
   EXPECT_EQ(torn.load(), 0u);
 }
 
+TEST_F(RegionTableTest, AnotherTableGoesOnWithItsKeys) {
+  RegionTable small(2, 1);
+  std::set<Key> given;
+  Key window = 0, kept = small.add(spec(0, 1)).value();
+  for (int i = 0; i < 1000; ++i) {
+    window = small.add_window(7, WindowType::type2).value();
+    EXPECT_TRUE(given.insert(window).second);
+    small.remove(window);
+    small.retire(window);
+  }
+  RegionTable heir(2, 99);
+  ASSERT_TRUE(heir.go_on_with(small.numbers()));
+  const KeyState as{.key = kept};
+  EXPECT_EQ(heir.add(spec(0, 1), &as), kept);
+  for (int i = 0; i < 1000; ++i) {
+    const Key key = heir.add(spec(0, 1)).value();
+    EXPECT_EQ(key, small.add(spec(0, 1)).value());
+    EXPECT_TRUE(given.insert(key).second);
+    EXPECT_NE(key & ~0xffu, i == 0 ? window & ~0xffu : 0u) << "a window may have used it with other low bits";
+    for (RegionTable* table : {&heir, &small}) {
+      table->remove(key);
+      table->retire(key);
+    }
+  }
+}
+
+TEST_F(RegionTableTest, SlotsOfObjectsThatDoNotComeAreFree) {
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(table_.add(spec(0, 1)));
+  RegionTable heir(16, 99);
+  ASSERT_TRUE(heir.go_on_with(table_.numbers()));
+  for (int i = 0; i < 16; ++i) EXPECT_TRUE(heir.add(spec(0, 1))) << i;
+}
+
+TEST_F(RegionTableTest, KeysThatAreNoneOfATableAreRefused) {
+  const KeyNumbers good = table_.numbers();
+  RegionTable heir(16, 99);
+  KeyNumbers bad = good;
+  bad.uses.pop_back();
+  EXPECT_FALSE(heir.go_on_with(bad));
+  bad = good;
+  bad.free[3] = 16;
+  EXPECT_FALSE(heir.go_on_with(bad));
+  bad.free[3] = bad.free[4];
+  EXPECT_FALSE(heir.go_on_with(bad));
+  EXPECT_TRUE(heir.go_on_with(good));
+}
+
 }  // namespace
 }  // namespace uroce::memory

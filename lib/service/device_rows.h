@@ -1,0 +1,42 @@
+// The rows of an estate that belong to a device itself, and to none of its clients. They come before those of programs.
+#pragma once
+
+#include "base/secret.h"
+#include "service/estate_rows.h"
+
+namespace uroce::service {
+
+/// The keys to come.
+struct KeysRow {
+  static constexpr Row kRow = Row::keys;
+  static constexpr uint32_t kSince = 2;
+  std::string device{};
+  SecretPermutation::Key permutation{};
+  std::vector<uint32_t> uses{};
+  std::vector<uint32_t> free{};
+  uint64_t last_flow = 0;  ///< the number of the latest receive rule
+  uint32_t engines = 0;    ///< QpnsRows that follow
+  static void fields(auto& self, auto& archive) {
+    archive(self.device, self.permutation);
+    archive.many(self.uses);
+    archive.many(self.free);
+    archive(self.last_flow, self.engines);
+  }
+};
+
+/// The QPNs to come of the next engine.
+struct QpnsRow {
+  static constexpr Row kRow = Row::qpns;
+  static constexpr uint32_t kSince = 2;
+  SecretPermutation::Key permutation{};
+  uint32_t fresh = 0;
+  std::vector<uint32_t> uses{};
+  std::vector<uint32_t> free{};
+  static void fields(auto& self, auto& archive) {
+    archive(self.permutation, self.fresh);
+    archive.many(self.uses);
+    archive.many(self.free);
+  }
+};
+
+}  // namespace uroce::service

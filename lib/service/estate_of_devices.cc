@@ -1,0 +1,78 @@
+#include "service/estate_of_devices.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "service/device_rows.h"
+
+namespace uroce::service {
+namespace {
+
+Result<control::Device*> device_of(const Devices& devices, const std::string& name) {
+  const auto found = std::ranges::find_if(devices, [&](const auto& one) { return one->config().name == name; });
+  if (found != devices.end()) return found->get();
+  return fail(ENODEV, fmt::format("there is no device '{}'", name.substr(0, 64)));
+}
+
+void write_numbers(control::Device& device, EstateWriter& estate) {
+  control::DeviceNumbers numbers;
+  {
+    const auto lock = device.runner().lock();
+    numbers = device.objects().numbers();
+  }
+  estate.add(KeysRow{.device = device.config().name,
+                     .permutation = numbers.keys.permutation,
+                     .uses = std::move(numbers.keys.uses),
+                     .free = std::move(numbers.keys.free),
+                     .last_flow = numbers.last_flow,
+                     .engines = static_cast<uint32_t>(numbers.qpns.size())});
+  for (auto& engine : numbers.qpns) {
+    estate.add(QpnsRow{.permutation = engine.permutation,
+                       .fresh = engine.fresh,
+                       .uses = std::move(engine.uses),
+                       .free = std::move(engine.free)});
+  }
+}
+
+Result<void> read_numbers(const Devices& devices, EstateReader& estate) {
+  auto row = estate.take<KeysRow>();
+  if (!row) return std::unexpected(row.error());
+  const auto device = device_of(devices, row->device);
+  if (!device) return std::unexpected(device.error());
+  control::DeviceNumbers numbers{
+      .keys = {.permutation = row->permutation, .uses = std::move(row->uses), .free = std::move(row->free)},
+      .qpns = {},
+      .last_flow = row->last_flow};
+  for (uint32_t engine = 0; engine < row->engines; ++engine) {
+    auto next = estate.take<QpnsRow>();
+    if (!next) return std::unexpected(next.error());
+    numbers.qpns.push_back({.permutation = next->permutation,
+                            .fresh = next->fresh,
+                            .uses = std::move(next->uses),
+                            .free = std::move(next->free)});
+  }
+  const auto lock = (*device)->runner().lock();
+  if ((*device)->objects().go_on_with(numbers)) return {};
+  return fail(EINVAL, fmt::format("the estate's keys and queue pair numbers are none of {}", row->device));
+}
+
+}  // namespace
+
+void bequeath_devices(const Devices& devices, EstateWriter& estate) {
+  for (const auto& device : devices) write_numbers(*device, estate);
+}
+
+Result<void> inherit_devices(const Devices& devices, EstateReader& estate) {
+  while (!estate.at_end()) {
+    const auto kind = estate.next();
+    if (!kind) return std::unexpected(kind.error());
+    if (*kind != Row::keys) break;
+    if (auto read = read_numbers(devices, estate); !read) return read;
+  }
+  return {};
+}
+
+}  // namespace uroce::service

@@ -1,0 +1,21 @@
+// What a daemon's devices themselves have, on its way to another daemon and from one (device_rows.h).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <uroce/error.h>
+
+#include "control/device.h"
+#include "service/estate.h"
+
+namespace uroce::service {
+
+using Devices = std::vector<std::shared_ptr<control::Device>>;
+
+/// The engines stand still.
+void bequeath_devices(const Devices& devices, EstateWriter& estate);
+/// Reads the rows up to the first program's. Errors: EPROTO; EINVAL (a device has other limits here).
+Result<void> inherit_devices(const Devices& devices, EstateReader& estate);
+
+}  // namespace uroce::service
