@@ -14,8 +14,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-Result<service::Bequest> bequeath(message::SuccessionLink& successor, service::Server& server) {
-  auto bequest = server.bequeath(successor);
+Result<service::Bequest> bequeath(const SuccessionDesk::Request& request, service::Server& server) {
+  message::SuccessionLink& successor = *request.link;
+  auto bequest = server.bequeath(successor, request.versions);
   if (!bequest) return bequest;
   if (auto ok = successor.send(message::Step::bequeathed); !ok) return std::unexpected(ok.error());
   if (auto packet = successor.receive({message::Step::imported}, message::kStepPatience); !packet) {
@@ -31,7 +32,7 @@ Error hand_over(const SuccessionDesk::Request& successor, service::Server& serve
   const auto begun = Clock::now();
   if (auto held = server.hold(); !held) return held.error();
   glue::StackAccess::freeze(stack);
-  const auto bequest = bequeath(*successor.link, server);
+  const auto bequest = bequeath(successor, server);
   if (!bequest) {
     glue::StackAccess::thaw(stack);
     server.go_on();

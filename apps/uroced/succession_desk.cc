@@ -22,11 +22,12 @@ message::Belongings SuccessionDesk::lend() {
   return closed_ ? message::Belongings() : daemon_.lend();
 }
 
-Error SuccessionDesk::hand_over(message::SuccessionLink& successor, int32_t pid) {
+Error SuccessionDesk::hand_over(message::SuccessionLink& successor, int32_t pid,
+                                const service::EstateVersions& versions) {
   std::unique_lock lock(mutex_);
   if (closed_) return ending();
   answer_.reset();
-  request_ = Request{.link = &successor, .pid = pid};
+  request_ = Request{.link = &successor, .pid = pid, .versions = versions};
   signals_.ring();
   answered_.wait(lock, [this] { return answer_.has_value(); });
   request_.reset();

@@ -21,6 +21,7 @@ class SuccessionDesk final : public service::SuccessionHost {
   struct Request {
     message::SuccessionLink* link;
     int32_t pid;
+    service::EstateVersions versions;
   };
 
   /// `signals` outlives this: its bell rings for each request.
@@ -29,7 +30,7 @@ class SuccessionDesk final : public service::SuccessionHost {
   // The connection's thread.
   Result<std::vector<message::DeviceFacts>> facts() override;
   message::Belongings lend() override;
-  Error hand_over(message::SuccessionLink& successor, int32_t pid) override;
+  Error hand_over(message::SuccessionLink& successor, int32_t pid, const service::EstateVersions& versions) override;
 
   // The main thread.
   /// The successor that waits to take over, which then waits for refuse().

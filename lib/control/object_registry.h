@@ -76,7 +76,7 @@ class ObjectRegistry {
   uint64_t next_flow() { return ++last_flow_; }
 
   DeviceNumbers numbers() const;
-  /// Of a registry without objects. False: they are another's of other limits; it can then only go.
+  /// The registry has no object of a client yet. False: they are another's of other limits; it can then only go.
   bool go_on_with(const DeviceNumbers& numbers);
 
   /// An engine that did not reply may still use an object's memory, which stays until the engines answer again or have

@@ -77,9 +77,9 @@ QpIdentity ControlQp::identity() const {
   return {.qpn = qpn(), .on_large_doorbells = doorbells_.large != nullptr, .groups = groups_};
 }
 
-std::vector<std::byte> ControlQp::snapshot() const {
+std::vector<std::byte> ControlQp::snapshot(uint32_t version) const {
   const auto lock = device().runner().lock();
-  return device().engine(engine_).snapshot(*core_, device().runner().host().clock());
+  return device().engine(engine_).snapshot(*core_, device().runner().host().clock(), version);
 }
 
 Result<void> ControlQp::adopt(std::span<const std::byte> snapshot) {

@@ -80,8 +80,9 @@ class ControlQp {
   /// The parameters that it was created with, with the capacities in force.
   QpInit init() const;
   const Refs& refs() const { return refs_; }
-  /// The engine's state of it, for adopt() of another daemon. The engine is paused.
-  std::vector<std::byte> snapshot() const;
+  /// The engine's state of it, for adopt() of another daemon, in a version of transport::write_snapshot(). The engine
+  /// is paused.
+  std::vector<std::byte> snapshot(uint32_t version) const;
   /// Goes on with that state; the queue pair is as it was created. The engine is paused. Errors: as
   /// transport::read_snapshot().
   Result<void> adopt(std::span<const std::byte> snapshot);

@@ -50,7 +50,7 @@ struct KeyState {
   std::optional<BindSpec> bound{};  ///< of a window
 };
 
-/// Which slot a new key gets.
+/// The slot of a new key.
 enum class SlotChoice : uint8_t {
   secret,
   first,  ///< the same in every daemon, if it is free: for a key that no peer sees, and that begins with the daemon
@@ -158,7 +158,7 @@ class RegionTable {
   bool in_use(uint32_t slot) const { return slots_[slot].issued != 0 || slots_[slot].removed != 0; }
   uint32_t slot_of(Key key) const { return (key >> generation_bits_) & slot_mask_; }
   Key key_of(uint32_t slot, uint32_t use) const;
-  /// Of the slot's next key.
+  /// The count of the slot's next key.
   uint32_t next_use(uint32_t slot) const;
 
   uint32_t slot_mask_;

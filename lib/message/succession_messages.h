@@ -36,11 +36,28 @@ struct TakeOver {
   static void fields(auto& self, auto& archive) { archive(self.version, self.devices); }
 };
 
+struct VersionRange {
+  uint32_t oldest = 0;
+  uint32_t newest = 0;
+  static void fields(auto& self, auto& archive) { archive(self.oldest, self.newest); }
+  bool contains(uint32_t version) const { return oldest <= version && version <= newest; }
+};
+
+/// Of Step::ready: what a successor reads and speaks. Ranges that later releases add follow these. A release that sends
+/// none has the initial ones.
+struct SuccessorVersions {
+  VersionRange estate{1, 1};
+  VersionRange snapshot{8, 8};    ///< of a queue pair
+  VersionRange protocol{22, 24};  ///< with its clients
+  VersionRange queue_abi{5, 5};
+  static void fields(auto& self, auto& archive) { archive(self.estate, self.snapshot, self.protocol, self.queue_abi); }
+};
+
 /// The steps come in this order. The running daemon sends `belongings`, `estate`, `bequeathed` and `go`; the successor
 /// the others.
 enum class Step : uint16_t {
   belongings = 1,  ///< BelongingNames, and the descriptors; as many packets as it takes
-  ready = 2,       ///< the successor has opened all that it needs; the running daemon stands still
+  ready = 2,       ///< SuccessorVersions; it has opened all that it needs, and the running daemon stands still
   estate = 3,      ///< of the clients; any number of packets
   bequeathed = 4,  ///< that was all
   imported = 5,    ///< the successor can serve at once

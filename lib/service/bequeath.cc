@@ -254,7 +254,7 @@ class DeviceRows {
                 .qpn = identity.qpn,
                 .on_large_doorbells = identity.on_large_doorbells,
                 .place = place_of(qp->memory()),
-                .snapshot = qp->snapshot()};
+                .snapshot = qp->snapshot(out_.versions().snapshot)};
       for (const Gid& group : identity.groups) row.groups.push_back(group.bytes);
       out_.add(row);
     }
@@ -274,6 +274,8 @@ class DeviceRows {
 
 Result<void> bequeath(const Program& program, std::span<ClientState* const> devices, EstateWriter& estate) {
   if (program.capture != nullptr) return cannot("it captures frames");
+  if (!estate.versions().protocol.contains(program.protocol))
+    return cannot("the successor does not speak its protocol");
   const auto socket = estate.add(program.socket);
   if (!socket) return std::unexpected(socket.error());
   estate.add(ProgramRow{.id = program.id,

@@ -235,6 +235,9 @@ Result<void> Client::bequeath(EstateWriter& estate) const {
 Result<void> Client::inherit(const ProgramRow& row, EstateReader& estate) {
   program_.greeted = true;
   program_.protocol = row.protocol;
+  if (!own_versions().protocol.contains(row.protocol)) {
+    return fail(EPROTONOSUPPORT, fmt::format("it speaks protocol {}, which this daemon does not", row.protocol));
+  }
   program_.has_packet_socket = row.has_packet_socket;
   if (auto admitted = admit(); !admitted) return admitted;
   for (uint32_t number = 0; !estate.at_end(); ++number) {

@@ -56,6 +56,8 @@ class Client {
   bool done() const { return done_.load(std::memory_order_acquire); }
   /// Any thread: the program has closed the connection, and its objects are not all released yet.
   bool departing() const { return !done() && connection_.peer_has_closed(); }
+  /// The version that it and the daemon speak. Any thread.
+  uint32_t protocol() const { return program_.protocol; }
   /// Of the user who pays.
   uint32_t uid() const { return program_.user->uid(); }
   const Peer& peer() const { return program_.peer; }

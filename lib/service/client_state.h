@@ -73,12 +73,12 @@ struct Program {
   const uint32_t id;  ///< of its first device
   const Peer peer;
   const std::shared_ptr<User> user;
-  const int socket;                                ///< its connection's
-  bool has_packet_socket = false;                  ///< it has proved CAP_NET_RAW
-  std::string proof_refusal{"it passed none"};     ///< why its packet socket proves nothing
-  bool greeted = false;                            ///< its hello was accepted
-  uint32_t protocol = message::kProtocol;          ///< the version that both sides speak
-  std::unique_ptr<cm::ManagerUser> connections{};  ///< opened with the first call
+  const int socket;                                     ///< its connection's
+  bool has_packet_socket = false;                       ///< it has proved CAP_NET_RAW
+  std::string proof_refusal{"it passed none"};          ///< why its packet socket proves nothing
+  bool greeted = false;                                 ///< its hello was accepted
+  std::atomic<uint32_t> protocol = message::kProtocol;  ///< the version that both sides speak
+  std::unique_ptr<cm::ManagerUser> connections{};       ///< opened with the first call
   std::map<uint32_t, Charge> cm_channels{};
   std::unique_ptr<Capture> capture{};
   MemoryRoom::Hold capture_room{};

@@ -91,7 +91,7 @@ Result<void> send_estate(message::SuccessionLink& successor, const Estate& estat
     return fail(ENOMEM, fmt::format("no memory for an estate of {} bytes", bytes));
   }
   std::vector<std::byte> header;
-  message::encode(header, EstateHeader{.version = estate.version,
+  message::encode(header, EstateHeader{.version = estate.versions.estate,
                                        .bytes = estate.rows.size(),
                                        .fds = static_cast<uint32_t>(estate.fds.size())});
   const int beside = rows.get();
@@ -121,7 +121,7 @@ Result<Estate> receive_estate(message::SuccessionLink& predecessor) {
                                     "the ordinary way",
                                     header.version, kOldestEstateVersion, kEstateVersion));
   }
-  Estate estate{.version = header.version};
+  Estate estate{.versions = {.estate = header.version}};
   estate.rows.resize(header.bytes);
   if (pread(first->fds[0].get(), estate.rows.data(), header.bytes, 0) != static_cast<ssize_t>(header.bytes)) {
     return fail(EPROTO, fmt::format("the other daemon's estate has fewer bytes than {}", header.bytes));

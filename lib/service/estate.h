@@ -16,11 +16,12 @@
 #include "message/connection.h"
 #include "message/succession_link.h"
 #include "service/estate_rows.h"
+#include "service/estate_versions.h"
 
 namespace uroce::service {
 
 struct Estate {
-  uint32_t version = kEstateVersion;  ///< of its rows
+  EstateVersions versions{};
   std::vector<std::byte> rows{};
   std::vector<message::Fd> fds{};
 };
@@ -35,8 +36,9 @@ class EstateWriter {
   /// Whether the reader knows such rows.
   template <class T>
   bool can_add() const {
-    return estate_.version >= since<T>();
+    return estate_.versions.estate >= since<T>();
   }
+  const EstateVersions& versions() const { return estate_.versions; }
   /// A row that the reader does not know is left out. Ask can_add() where it can not do without.
   template <class T>
   void add(const T& row) {
@@ -44,7 +46,7 @@ class EstateWriter {
     estate_.rows.push_back(static_cast<std::byte>(T::kRow));
     const std::size_t at = estate_.rows.size();
     estate_.rows.resize(at + sizeof(uint32_t));
-    message::encode(estate_.rows, row, estate_.version);
+    message::encode(estate_.rows, row, estate_.versions.estate);
     const auto length = static_cast<uint32_t>(estate_.rows.size() - at - sizeof(uint32_t));
     std::memcpy(estate_.rows.data() + at, &length, sizeof length);
   }
@@ -73,7 +75,7 @@ class EstateReader {
     T row;
     auto bytes = take_bytes(T::kRow);
     if (!bytes) return std::unexpected(bytes.error());
-    if (!message::decode(*bytes, row, estate_.version)) return bad_row(T::kRow);
+    if (!message::decode(*bytes, row, estate_.versions.estate)) return bad_row(T::kRow);
     return row;
   }
   /// Goes on at the next row of the kind, or at the end. Errors: EPROTO.

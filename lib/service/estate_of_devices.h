@@ -1,4 +1,4 @@
-// What a daemon's devices themselves have, on its way to another daemon and from one (device_rows.h).
+// The numbers of a daemon's devices, on their way to another daemon and from one (device_rows.h).
 #pragma once
 
 #include <memory>

@@ -9,6 +9,7 @@
 
 #include "message/hello_messages.h"
 #include "queues/layout.h"
+#include "service/estate_versions.h"
 
 namespace uroce::service {
 namespace {
@@ -76,6 +77,12 @@ Result<message::Belongings> Predecessor::take_over(std::vector<message::DeviceFa
   const auto answer = call(Op::take_over, message::TakeOver{.version = kVersion, .devices = std::move(devices)});
   if (!answer) return std::unexpected(answer.error());
   return link_.receive_belongings();
+}
+
+Result<void> Predecessor::ready() {
+  std::vector<std::byte> body;
+  message::encode(body, own_versions());
+  return link_.send(Step::ready, body);
 }
 
 Result<void> Predecessor::bequeathed() {

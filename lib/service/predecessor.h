@@ -27,7 +27,7 @@ class Predecessor {
   /// EINVAL.
   Result<message::Belongings> take_over(std::vector<message::DeviceFacts> devices);
   /// The successor can open nothing more that could fail. The running daemon stands still from now on.
-  Result<void> ready() { return link_.send(message::Step::ready); }
+  Result<void> ready();
   message::SuccessionLink& link() { return link_; }
   /// Waits for the end of the clients' estate.
   Result<void> bequeathed();

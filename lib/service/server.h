@@ -79,7 +79,7 @@ class Server {
   void go_on();
   /// After hold(). Passes what the clients have; the link carries Step::estate alone meanwhile. Clients that no other
   /// daemon can serve are left out, with a log line. After an error everything is as it was.
-  Result<Bequest> bequeath(message::SuccessionLink& successor);
+  Result<Bequest> bequeath(message::SuccessionLink& successor, const EstateVersions& versions = {});
 
   // --- A planned restart: the successor, whose server does not serve before begin() --------------------------------
 

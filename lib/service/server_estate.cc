@@ -72,8 +72,22 @@ void Server::Impl::move_on() {
   }
 }
 
-std::pair<Estate, Bequest> Server::Impl::estate() {
+Result<void> Server::Impl::check(const EstateVersions& versions) const {
+  for (const auto& client : all()) {
+    const uint32_t protocol = client->protocol();
+    if (client->done() || client->is_successor() || versions.protocol.contains(protocol)) continue;
+    return fail(EPROTONOSUPPORT,
+                fmt::format("client {} ({}, process {}) speaks protocol {}, and the successor {} to {}; end it, or "
+                            "restart the ordinary way",
+                            client->id(), client->peer().command, client->peer().pid, protocol,
+                            versions.protocol.oldest, versions.protocol.newest));
+  }
+  return {};
+}
+
+std::pair<Estate, Bequest> Server::Impl::estate(const EstateVersions& versions) {
   std::pair<Estate, Bequest> out;
+  out.first.versions = versions;
   EstateWriter rows(out.first);
   bequeath_devices(all_devices, rows);
   if (connection_manager != nullptr) service::bequeath(*connection_manager, rows);

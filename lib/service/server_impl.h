@@ -73,7 +73,7 @@ struct Server::Impl final : ServerView {
   }
   void log_always(Severity severity, std::string_view text) override { log(severity, text); }
   Result<std::unique_ptr<Succession::Turn>> begin_succession(const message::TakeOver& request, int32_t pid) override {
-    return succession->begin(request, pid);
+    return succession->begin(request, pid, [this](const EstateVersions& versions) { return check(versions); });
   }
   void log_what_was_left_out();
   uint32_t new_client_id() override {
@@ -108,6 +108,8 @@ struct Server::Impl final : ServerView {
   /// From now on the socket is served.
   void begin();
   // The next ones are defined in server_estate.cc: they are steps of a planned restart.
+  /// Whether a successor can serve the clients that there are. Errors: EPROTONOSUPPORT.
+  Result<void> check(const EstateVersions& versions) const;
   /// Holds the programs' threads and the engines. Errors: ETIMEDOUT, with nothing held.
   Result<void> stand_still();
   /// Waits until the programs' threads are at the gate. False on timeout.
@@ -117,7 +119,7 @@ struct Server::Impl final : ServerView {
   /// Ends that, and begins to serve the inherited clients.
   void move_on();
   /// The objects of the clients, while all stands still. Clients that no other daemon can serve are left out.
-  std::pair<Estate, Bequest> estate();
+  std::pair<Estate, Bequest> estate(const EstateVersions& versions);
   /// Makes the objects that the clients of another daemon had; the engines stand still until move_on(). Clients of whom
   /// the rows make no sense are left out. Errors: ETIMEDOUT; EPROTO, where the whole makes no sense.
   Result<Bequest> inherit(Estate estate);

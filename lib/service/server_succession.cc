@@ -37,8 +37,8 @@ void Server::go_on() {
   go_on_accepting(*impl_);
 }
 
-Result<Bequest> Server::bequeath(message::SuccessionLink& successor) {
-  const auto [estate, bequest] = impl_->estate();
+Result<Bequest> Server::bequeath(message::SuccessionLink& successor, const EstateVersions& versions) {
+  const auto [estate, bequest] = impl_->estate(versions);
   if (auto sent = send_estate(successor, estate); !sent) return std::unexpected(sent.error());
   return bequest;
 }

@@ -46,14 +46,15 @@ Result<void> check_same(const std::vector<message::DeviceFacts>& running,
   return {};
 }
 
-Result<std::unique_ptr<Succession::Turn>> Succession::begin(const message::TakeOver& request, int32_t pid) {
+Result<std::unique_ptr<Succession::Turn>> Succession::begin(const message::TakeOver& request, int32_t pid,
+                                                            ClientsCheck check) {
   if (host_ == nullptr)
     return fail(EOPNOTSUPP, "this program serves its socket as no daemon does, and hands nothing over");
   if (busy_.exchange(true, std::memory_order_acq_rel)) {
     return fail(EBUSY, fmt::format("process {} is taking over from this daemon already; wait for its end, or end it",
                                    pid_.load()));
   }
-  auto turn = std::make_unique<Turn>(*this, pid);
+  auto turn = std::make_unique<Turn>(*this, pid, std::move(check));
   pid_ = pid;
   const auto facts = host_->facts();
   if (!facts) return std::unexpected(facts.error());
@@ -61,21 +62,28 @@ Result<std::unique_ptr<Succession::Turn>> Succession::begin(const message::TakeO
   return turn;
 }
 
-Result<void> Succession::Turn::prepare(message::SuccessionLink& link) {
+Result<EstateVersions> Succession::Turn::prepare(message::SuccessionLink& link) {
   {
     const message::Belongings lent = succession_.host_->lend();
-    if (auto whole = lent.complete(); !whole) return whole;
-    if (auto sent = link.send_belongings(lent); !sent) return sent;
+    if (auto whole = lent.complete(); !whole) return std::unexpected(whole.error());
+    if (auto sent = link.send_belongings(lent); !sent) return std::unexpected(sent.error());
   }
   const auto ready = link.receive({message::Step::ready}, message::kReadyPatience);
   if (!ready) return std::unexpected(ready.error());
-  return {};
+  message::SuccessorVersions successors;
+  message::Reader reader(ready->body);
+  if (!ready->body.empty()) reader(successors);
+  if (!reader.good()) return fail(EPROTO, "the successor's versions do not decode");
+  auto versions = common_versions(own_versions(), successors);
+  if (!versions) return versions;
+  if (auto ok = check_(*versions); !ok) return std::unexpected(ok.error());
+  return versions;
 }
 
 Error Succession::Turn::run(message::Connection& connection) {
   message::SuccessionLink link(connection);
-  const auto ready = prepare(link);
-  Error why = ready ? succession_.host_->hand_over(link, pid_) : ready.error();
+  const auto versions = prepare(link);
+  Error why = versions ? succession_.host_->hand_over(link, pid_, *versions) : versions.error();
   link.fail(why);
   return why;
 }

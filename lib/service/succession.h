@@ -4,8 +4,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <uroce/error.h>
@@ -13,6 +15,7 @@
 #include "message/belongings.h"
 #include "message/succession_link.h"
 #include "message/succession_messages.h"
+#include "service/estate_versions.h"
 
 namespace uroce::service {
 
@@ -31,12 +34,15 @@ class SuccessionHost {
   virtual message::Belongings lend() = 0;
   /// The successor, process `pid`, is ready: everything stands still, and goes over. Returns only if that failed. The
   /// daemon goes on then.
-  virtual Error hand_over(message::SuccessionLink& successor, int32_t pid) = 0;
+  virtual Error hand_over(message::SuccessionLink& successor, int32_t pid, const EstateVersions& versions) = 0;
 };
 
 /// Errors: EINVAL, naming the first fact that differs.
 Result<void> check_same(const std::vector<message::DeviceFacts>& running,
                         const std::vector<message::DeviceFacts>& successors);
+
+/// Whether a successor can serve the present clients. Errors: EPROTONOSUPPORT.
+using ClientsCheck = std::function<Result<void>(const EstateVersions&)>;
 
 /// There is one succession at a time.
 class Succession {
@@ -44,7 +50,7 @@ class Succession {
   /// The turn of one successor.
   class Turn {
    public:
-    Turn(Succession& of, int32_t pid) : succession_(of), pid_(pid) {}
+    Turn(Succession& of, int32_t pid, ClientsCheck check) : succession_(of), pid_(pid), check_(std::move(check)) {}
     ~Turn() { succession_.busy_.store(false, std::memory_order_release); }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
@@ -52,16 +58,17 @@ class Succession {
     Error run(message::Connection& connection);
 
    private:
-    Result<void> prepare(message::SuccessionLink& link);
+    Result<EstateVersions> prepare(message::SuccessionLink& link);
 
     Succession& succession_;
     const int32_t pid_;
+    const ClientsCheck check_;
   };
 
   /// `host` may be nullptr: a server that is not a daemon's.
   explicit Succession(std::shared_ptr<SuccessionHost> host) : host_(std::move(host)) {}
   /// Any thread. Errors: EBUSY (another successor has its turn), EOPNOTSUPP; those of check_same().
-  Result<std::unique_ptr<Turn>> begin(const message::TakeOver& request, int32_t pid);
+  Result<std::unique_ptr<Turn>> begin(const message::TakeOver& request, int32_t pid, ClientsCheck check);
 
  private:
   const std::shared_ptr<SuccessionHost> host_;

@@ -50,7 +50,7 @@ struct ScriptedView : service::ServerView {
   service::Gate& gate() override { return open_gate; }
   Result<std::unique_ptr<service::Succession::Turn>> begin_succession(const message::TakeOver& request,
                                                                       int32_t pid) override {
-    return nobody.begin(request, pid);
+    return nobody.begin(request, pid, [](const service::EstateVersions&) { return Result<void>(); });
   }
   void log_of_client(uint32_t, service::Severity, std::string_view) override {}
   void log_always(service::Severity, std::string_view) override {}

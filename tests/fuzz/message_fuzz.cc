@@ -54,8 +54,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
     check_all<Hello, OpenDevice, PrepareMemory, AddSegments, RegisterMemory, ReregisterMemory, CreateCq, ResizeCq,
               CreateSrq, ResizeSrq, CreateQp, ModifyQp, CreateAddressHandle, CreateFlow, Multicast, Destroy,
               ListClients, ListObjects, Handle, Empty, CmCreateId, CmBind, CmResolve, CmListen, CmTerms, CmReject,
-              CmQpAttr, CmSetOption, CmGroup, CmRaiseEvent, CmMigrate, TakeOver, StepHeader, BelongingNames>(
-        reader.rest());
+              CmQpAttr, CmSetOption, CmGroup, CmRaiseEvent, CmMigrate, TakeOver, StepHeader, BelongingNames,
+              SuccessorVersions>(reader.rest());
   }
   // And what a daemon may say to a client.
   message::Reader from_daemon(bytes);

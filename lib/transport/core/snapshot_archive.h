@@ -33,6 +33,8 @@ template <class Self>
 class SnapshotArchive {
  public:
   Nanos now() const { return now_; }
+  /// Fields that came with a later version are neither written nor read.
+  uint32_t version() const { return version_; }
 
   template <class T>
   void operator()(const char* name, T& value) {
@@ -101,7 +103,7 @@ class SnapshotArchive {
 
  private:
   friend Self;  // so that no other class can be Self
-  explicit SnapshotArchive(Nanos now) : now_(now) {}
+  SnapshotArchive(Nanos now, uint32_t version) : now_(now), version_(version) {}
 
   // 73 years. Sums of two do not overflow.
   static constexpr int64_t kFarthest = int64_t{1} << 61;
@@ -188,6 +190,7 @@ class SnapshotArchive {
   }
 
   Nanos now_;
+  uint32_t version_;
   std::array<Step, kMostDepth> path_;
   std::size_t depth_ = 0;
 };
@@ -195,7 +198,7 @@ class SnapshotArchive {
 class SnapshotWriter : public SnapshotArchive<SnapshotWriter> {
  public:
   static constexpr bool kReads = false;
-  SnapshotWriter(std::vector<std::byte>& out, Nanos now) : SnapshotArchive(now), out_(out) {}
+  SnapshotWriter(std::vector<std::byte>& out, Nanos now, uint32_t version) : SnapshotArchive(now, version), out_(out) {}
 
   void raw(const void* data, std::size_t n) {
     const std::size_t at = out_.size();
@@ -211,7 +214,7 @@ class SnapshotWriter : public SnapshotArchive<SnapshotWriter> {
 class SnapshotReader : public SnapshotArchive<SnapshotReader> {
  public:
   static constexpr bool kReads = true;
-  SnapshotReader(std::span<const std::byte> in, Nanos now) : SnapshotArchive(now), in_(in) {}
+  SnapshotReader(std::span<const std::byte> in, Nanos now, uint32_t version) : SnapshotArchive(now, version), in_(in) {}
 
   bool good() const { return !error_.has_value(); }
   /// "tx.cursor.index is 7; it must be 3 to 5"

@@ -70,9 +70,9 @@ Result<void> Engine::import_qp(Qp& qp, std::span<const std::byte> snapshot, Nano
   return restored;
 }
 
-std::vector<std::byte> Engine::snapshot(Qp& qp, Nanos now) {
+std::vector<std::byte> Engine::snapshot(Qp& qp, Nanos now, uint32_t version) {
   ctx_.now = std::max(ctx_.now, now);
-  return write_snapshot(ctx_, qp);
+  return write_snapshot(ctx_, qp, version);
 }
 
 Result<void> Engine::adopt(Qp& qp, std::span<const std::byte> snapshot, Nanos now) {

@@ -112,7 +112,7 @@ class alignas(64) Engine {
   /// destroys it.
   Result<void> import_qp(Qp& qp, std::span<const std::byte> snapshot, Nanos now);
   /// The state of an attached QP, which stays as it is. The engine is paused.
-  std::vector<std::byte> snapshot(Qp& qp, Nanos now);
+  std::vector<std::byte> snapshot(Qp& qp, Nanos now, uint32_t version);
   /// import_qp() of an attached QP that is as make_qp() made it. After an error the caller destroys it.
   Result<void> adopt(Qp& qp, std::span<const std::byte> snapshot, Nanos now);
   /// Applies attributes that qp/state.h has checked. `route` is needed with QpAttrBit::av.

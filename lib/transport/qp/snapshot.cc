@@ -9,6 +9,7 @@
 #include "transport/qp/send_window.h"
 #include "transport/qp/snapshot_check.h"
 #include "transport/qp/snapshot_members.h"
+#include "transport/qp/xrc.h"
 #include "wire/crc/kernel.h"
 #include "wire/packet.h"
 
@@ -22,8 +23,10 @@ constexpr std::size_t kLengthAt = 8;
 constexpr std::size_t kChecksumAt = 12;
 
 // Against damage, not against an author. No single wrong byte passes.
-uint32_t checksum(std::span<const std::byte> bytes) {
-  return wire::crc::active().update(~uint32_t{0}, bytes.data(), bytes.size());
+uint32_t checksum(std::span<const std::byte> snapshot) {
+  const uint32_t version = load_le32(snapshot.data() + 4);
+  const std::span<const std::byte> fields = snapshot.subspan(kSnapshotHeaderBytes);
+  return wire::crc::active().update(~(version > 8 ? version : 0), fields.data(), fields.size());
 }
 
 Result<void> check_envelope(std::span<const std::byte> snapshot) {
@@ -32,15 +35,18 @@ Result<void> check_envelope(std::span<const std::byte> snapshot) {
                 fmt::format("magic is missing: {} bytes are no snapshot; give all that write_snapshot() returned",
                             snapshot.size()));
   }
-  if (const uint32_t version = load_le32(snapshot.data() + 4); version != kSnapshotVersion) {
-    return fail(EINVAL, fmt::format("version is {}; this release reads {}: move the QP with a release that writes it",
-                                    version, kSnapshotVersion));
+  const uint32_t version = load_le32(snapshot.data() + 4);
+  if (version < kOldestSnapshotVersion || version > kSnapshotVersion) {
+    return fail(EINVAL,
+                fmt::format("version is {}; this release reads {} to {}: move the QP with a release that writes "
+                            "one of them",
+                            version, kOldestSnapshotVersion, kSnapshotVersion));
   }
   if (const uint32_t length = load_le32(snapshot.data() + kLengthAt); length != snapshot.size()) {
     return fail(EINVAL, fmt::format("length is {}, but {} bytes are there; give all that write_snapshot() returned",
                                     length, snapshot.size()));
   }
-  if (load_le32(snapshot.data() + kChecksumAt) != checksum(snapshot.subspan(kSnapshotHeaderBytes))) {
+  if (load_le32(snapshot.data() + kChecksumAt) != checksum(snapshot)) {
     return fail(EINVAL, "checksum does not match: the snapshot was damaged; write another");
   }
   return {};
@@ -48,12 +54,21 @@ Result<void> check_envelope(std::span<const std::byte> snapshot) {
 
 // --- The parts whose form depends on the QP ----------------------------------------------------------------------
 
+// The version that came with targets of XRC.
+constexpr uint32_t kWithTargets = 9;
+
+template <class Archive>
+bool borrows(const Archive& archive, const Qp& qp) {
+  return qp.type == QpType::xrc_target && archive.version() >= kWithTargets;
+}
+
 template <class Archive>
 void persist_identity(Archive& archive, const Qp& qp) {
   const QpSpec& spec = qp.cold->spec;
   archive.same("qpn", qp.qpn);
   archive.same("type", qp.type);
-  archive.same("pd", qp.pd);
+  // A target has a domain of the engine's own, which may be another one there, or borrows one.
+  if (!borrows(archive, qp)) archive.same("pd", qp.pd);
   archive.same("signal_all", bool{qp.signal_all});
   archive.same("sq_entries", spec.sq.entries);
   archive.same("rq_entries", spec.rq.entries);
@@ -76,6 +91,32 @@ void persist_route(Archive& archive, const Context& ctx, Qp& qp) {
     if (!is_plausible(ctx.config, route)) return archive.refuse("route has headers that this port does not send");
     qp.cold->route = std::make_shared<const wire::RouteTemplate>(route);
     qp.route = qp.cold->route.get();
+  }
+}
+
+// The shared receive queue of a message in progress. The queue may have gone with its program: then the message ends as
+// it does where the queue goes.
+template <class Archive>
+void persist_borrowed(Archive& archive, const Context& ctx, Qp& qp) {
+  if (!borrows(archive, qp)) return;
+  QpCold& cold = *qp.cold;
+  uint32_t place = cold.held_place;
+  archive("srqn", cold.srqn);
+  archive("held_place", place);
+  if constexpr (Archive::kReads) {
+    if (!archive.good()) return;
+    // Domain 0 has no memory.
+    for (Resource& resource : cold.replay.resources()) {
+      if (resource.packets != 0 && !ctx.xrc_srqs.have(cold.spec.xrc_domain, resource.pd)) resource.pd = 0;
+    }
+    if (!qp.rx.message.recv_in_use()) return;
+    Srq* srq = ctx.xrc_srqs.find(cold.srqn);
+    if (srq == nullptr || srq->xrc_domain != cold.spec.xrc_domain) {
+      qp.rx.message.drop_recv();
+      qp.rx.message.end();
+    } else if (!resume_srq(qp, *srq, place)) {
+      archive.refuse(fmt::format("held_place {} is another queue pair's, or is not there", place));
+    }
   }
 }
 
@@ -189,6 +230,7 @@ void persist_state(Archive& archive, const Context& ctx, Qp& qp) {
   archive("qp", qp);
   archive("cold", *qp.cold);
   if constexpr (Archive::kReads) qp.rx.responses.adopt(qp.cold->replay);
+  persist_borrowed(archive, ctx, qp);
   persist_route(archive, ctx, qp);
   persist_congestion(archive, ctx, qp);
   archive.group("tx", [&] { persist_slots(archive, qp); });
@@ -205,15 +247,16 @@ void give_up(Context& ctx, Qp& qp) {
     r->responses_ahead.drop_all(ctx.frames);
     give_back_block(ctx, qp);
   }
+  abandon_srq(qp);
   qp.state = QpState::reset;
   qp.timer_pending = false;
 }
 
 }  // namespace
 
-std::vector<std::byte> write_snapshot(const Context& ctx, Qp& qp) {
+std::vector<std::byte> write_snapshot(const Context& ctx, Qp& qp, uint32_t version) {
   std::vector<std::byte> out(kSnapshotHeaderBytes);
-  SnapshotWriter archive(out, ctx.now);
+  SnapshotWriter archive(out, ctx.now, version);
   persist_state(archive, ctx, qp);
   if (const Recovery* r = qp.tx.recovery; r != nullptr) {
     write_frames(archive, ctx.frames, r->requests_ahead);
@@ -225,14 +268,14 @@ std::vector<std::byte> write_snapshot(const Context& ctx, Qp& qp) {
   archive("on_run_queue", queued);
   archive.deadline("turn_at", turn_at);
   store_le32(out.data(), kMagic);
-  store_le32(out.data() + 4, kSnapshotVersion);
+  store_le32(out.data() + 4, version);
   seal_snapshot(out);
   return out;
 }
 
 void seal_snapshot(std::span<std::byte> snapshot) {
   store_le32(snapshot.data() + kLengthAt, static_cast<uint32_t>(snapshot.size()));
-  store_le32(snapshot.data() + kChecksumAt, checksum(snapshot.subspan(kSnapshotHeaderBytes)));
+  store_le32(snapshot.data() + kChecksumAt, checksum(snapshot));
 }
 
 Result<Resumption> read_snapshot(Context& ctx, Qp& qp, std::span<const std::byte> snapshot) {
@@ -241,7 +284,7 @@ Result<Resumption> read_snapshot(Context& ctx, Qp& qp, std::span<const std::byte
     return fail(code, fmt::format("cannot read the snapshot for QP {:#x}: {}", qp.qpn, why));
   };
   if (const auto envelope = check_envelope(snapshot); !envelope) return refuse(EINVAL, envelope.error().text);
-  SnapshotReader archive(snapshot.subspan(kSnapshotHeaderBytes), ctx.now);
+  SnapshotReader archive(snapshot.subspan(kSnapshotHeaderBytes), ctx.now, load_le32(snapshot.data() + 4));
   if (Recovery* r = qp.tx.recovery; r != nullptr && !r->loss.is_whole()) borrow_block(ctx, qp);
   persist_state(archive, ctx, qp);
   int code = 0;

@@ -3,6 +3,24 @@
 #include <bit>
 
 namespace uroce::transport {
+namespace {
+
+void lend(Qp& qp, Srq& srq) {
+  qp.cold->srq = &srq;
+  qp.recv_cq = srq.cq;
+  qp.pd = srq.pd;
+}
+
+void add_holder(Qp& qp) {
+  QpCold& cold = *qp.cold;
+  Qp*& first = cold.srq->holders;
+  cold.next_holder = first;
+  cold.previous_holder = nullptr;
+  if (first != nullptr) first->cold->previous_holder = &qp;
+  first = &qp;
+}
+
+}  // namespace
 
 bool borrow_srq(const Context& ctx, Qp& qp, const wire::Packet& packet) {
   QpCold& cold = *qp.cold;
@@ -11,9 +29,7 @@ bool borrow_srq(const Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (srq == nullptr || srq->xrc_domain != cold.spec.xrc_domain) return false;
   if (qp.rx.message.in_progress() && number != cold.srqn) return false;
   cold.srqn = number;
-  cold.srq = srq;
-  qp.recv_cq = srq->cq;
-  qp.pd = srq->pd;
+  lend(qp, *srq);
   return true;
 }
 
@@ -24,13 +40,19 @@ void return_srq(Qp& qp) {
   qp.pd = qp.cold->spec.pd;
 }
 
+bool resume_srq(Qp& qp, Srq& srq, uint32_t place) {
+  const uint64_t bit = place != 0 && place <= srq.held.size() ? uint64_t{1} << (place - 1) : 0;
+  if ((place != 0 && bit == 0) || (srq.held_in_use & bit) != 0) return false;
+  lend(qp, srq);
+  add_holder(qp);
+  srq.held_in_use |= bit;
+  qp.cold->held_place = static_cast<decltype(qp.cold->held_place)>(place);
+  return true;
+}
+
 void hold_srq(Qp& qp) {
   QpCold& cold = *qp.cold;
-  Qp*& first = cold.srq->holders;
-  cold.next_holder = first;
-  cold.previous_holder = nullptr;
-  if (first != nullptr) first->cold->previous_holder = &qp;
-  first = &qp;
+  add_holder(qp);
   Srq& srq = *cold.srq;
   const auto place = static_cast<uint32_t>(std::countr_one(srq.held_in_use));
   if (place >= srq.held.size()) return;

@@ -27,6 +27,15 @@ class XrcSrqTable {
       return;
     }
   }
+  /// Whether a queue of the XRC domain has this protection domain.
+  bool have(uint32_t xrc_domain, memory::PdId pd) const {
+    for (const Srq* at : buckets_) {
+      for (; at != nullptr; at = at->next_in_table) {
+        if (at->xrc_domain == xrc_domain && at->pd == pd) return true;
+      }
+    }
+    return false;
+  }
   /// nullptr: there is none.
   Srq* find(uint32_t number) const {
     Srq* at = buckets_[number % kBuckets];
@@ -46,6 +55,9 @@ class XrcSrqTable {
 bool borrow_srq(const Context& ctx, Qp& qp, const wire::Packet& packet);
 /// Returns the queue, unless one of its receives is in use.
 void return_srq(Qp& qp);
+/// A receive of `srq` is in use, as it was on another engine, which told of it at `place` (QpCold::held_place). False:
+/// another queue pair has that place.
+bool resume_srq(Qp& qp, Srq& srq, uint32_t place);
 /// A receive of the borrowed queue is in use from now on, or no more.
 void hold_srq(Qp& qp);
 void let_go_of_srq(Qp& qp);

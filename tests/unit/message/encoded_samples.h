@@ -172,6 +172,7 @@ inline constexpr EncodedSample kEncodedSamples[] = {
      "004000000080000000"},
     {"StepHeader", "070016000000020000006e6f"},
     {"BelongingNames", "02000000010000006102000000626300"},
+    {"SuccessorVersions", "0100000002000000030000000400000005000000060000000700000008000000"},
 };
 
 }  // namespace uroce::message

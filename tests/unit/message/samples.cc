@@ -335,6 +335,8 @@ void add_succession() {
                                         .max_mr = 128}}});
   add("StepHeader", StepHeader{.step = Step::failed, .error = 22, .text = "no"});
   add("BelongingNames", BelongingNames{.names = {"a", "bc"}, .last = false});
+  add("SuccessorVersions",
+      SuccessorVersions{.estate = {1, 2}, .snapshot = {3, 4}, .protocol = {5, 6}, .queue_abi = {7, 8}});
 }
 
 }  // namespace

@@ -88,13 +88,13 @@ class SuccessionTest : public testing::Test {
     return {message::Connection(message::Fd(ends[0])), message::Connection(message::Fd(ends[1]))};
   }
   /// The successor goes on with the clients. The server before stands still until the end of the test.
-  Bequest hand_over(const std::function<void()>& meanwhile = [] {}) {
+  Bequest hand_over(const std::function<void()>& meanwhile = [] {}, const EstateVersions& versions = {}) {
     auto successor = make_successor();
     auto ends = connection();
     must(running().hold());
     meanwhile();
     message::SuccessionLink to(ends.predecessor), from(ends.successor);
-    const auto bequest = must(running().bequeath(to));
+    const auto bequest = must(running().bequeath(to, versions));
     const auto inherited = must(successor->inherit(from));
     EXPECT_EQ(inherited.queue_pairs, bequest.queue_pairs);
     successor->begin();
