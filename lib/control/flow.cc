@@ -1,5 +1,6 @@
 #include "control/flow.h"
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 
@@ -45,7 +46,7 @@ std::shared_ptr<const transport::IndirectionTable> indirection(const Flow::Table
 
 }  // namespace
 
-Result<std::shared_ptr<Flow>> Flow::create(Table table, const FlowRule& rule, const RxHash& hash) {
+Result<std::shared_ptr<Flow>> Flow::create(Table table, const FlowRule& rule, const RxHash& hash, const FlowState* as) {
   if (auto ok = check_table(table); !ok) return std::unexpected(ok.error());
   if (auto ok = wire::check_rx_hash(hash); !ok) return std::unexpected(ok.error());
   auto pattern = wire::make_pattern(rule);
@@ -54,7 +55,10 @@ Result<std::shared_ptr<Flow>> Flow::create(Table table, const FlowRule& rule, co
   Device& device = *qp.session()->device();
   const auto lock = device.runner().lock();
   if (auto alive = device.check_alive(); !alive) return std::unexpected(alive.error());
-  transport::FlowEntry entry{.id = device.objects().next_flow(),
+  if (as != nullptr && !device.objects().has_given_flow(as->id)) {
+    return fail(EINVAL, fmt::format("{} cannot have receive rule {}", device.config().name, as->id));
+  }
+  transport::FlowEntry entry{.id = as != nullptr ? as->id : device.objects().next_flow(),
                              .qpn = qp.qpn(),
                              .table = indirection(table, hash),
                              .type = rule.type,
@@ -62,12 +66,17 @@ Result<std::shared_ptr<Flow>> Flow::create(Table table, const FlowRule& rule, co
                              .tag = rule.tag,
                              .pattern = *pattern};
   const Counts counts(new transport::FlowCounts[device.engines()]);
+  for (std::size_t i = 0; as != nullptr && i < std::min<std::size_t>(as->counts.size(), device.engines()); ++i) {
+    counts[i].packets.add(as->counts[i].packets);
+    counts[i].bytes.add(as->counts[i].bytes);
+  }
   bool room = true;
   const auto added = qp.on_every_engine([&](transport::Engine& engine) {
     entry.counts = {counts, &counts[engine.config().index]};
     room = engine.flows().add(entry) && room;
   });
-  if (added && room) return std::shared_ptr<Flow>(new Flow(std::move(table), entry.id, counts), &Flow::destroy);
+  if (added && room)
+    return std::shared_ptr<Flow>(new Flow(std::move(table), rule, hash, entry.id, counts), &Flow::destroy);
   const auto removed = qp.on_every_engine([&](transport::Engine& engine) { engine.flows().remove(entry.id); });
   if (!added) return std::unexpected(added.error());
   if (!removed) return std::unexpected(removed.error());
@@ -75,11 +84,19 @@ Result<std::shared_ptr<Flow>> Flow::create(Table table, const FlowRule& rule, co
                                   device.config().name, transport::FlowTable::kMaxRules));
 }
 
+FlowState Flow::state() const {
+  FlowState state{.id = id_, .counts = {}};
+  for (uint32_t engine = 0; engine < table_[0]->session()->device()->engines(); ++engine) {
+    state.counts.push_back({.packets = counts_[engine].packets.get(), .bytes = counts_[engine].bytes.get()});
+  }
+  return state;
+}
+
 FlowCounters Flow::counters() const {
   FlowCounters sum;
-  for (uint32_t engine = 0; engine < table_[0]->session()->device()->engines(); ++engine) {
-    sum.packets += counts_[engine].packets.get();
-    sum.bytes += counts_[engine].bytes.get();
+  for (const FlowCounters& one : state().counts) {
+    sum.packets += one.packets;
+    sum.bytes += one.bytes;
   }
   return sum;
 }

@@ -74,6 +74,7 @@ class ObjectRegistry {
   uint32_t choose_engine(uint32_t engines) { return next_engine_++ % engines; }
   /// A new receive rule's number; never given twice.
   uint64_t next_flow() { return ++last_flow_; }
+  bool has_given_flow(uint64_t number) const { return number != 0 && number <= last_flow_; }
 
   DeviceNumbers numbers() const;
   /// The registry has no object of a client yet. False: they are another's of other limits; it can then only go.

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <uroce/flow.h>
 #include <uroce/types.h>
 
 #include "control/qpn_allocator.h"
@@ -40,6 +41,12 @@ struct SrqState {
   uint32_t id = 0;
   uint32_t engine = 0;
   uint32_t next = 0;  ///< receives consumed so far
+};
+
+/// A receive rule.
+struct FlowState {
+  uint64_t id = 0;
+  std::vector<FlowCounters> counts{};  ///< by engine
 };
 
 /// Without what the engine knows of it: see ControlQp::snapshot().

@@ -7,6 +7,7 @@
 #include "control/address_handle.h"
 #include "control/cq.h"
 #include "control/cq_channel.h"
+#include "control/flow.h"
 #include "control/qp.h"
 #include "control/region.h"
 #include "control/srq.h"
@@ -46,9 +47,9 @@ class DeviceRows {
 
   Result<void> write(uint32_t number) {
     if (auto possible = check(); !possible) return possible;
-    for (auto part :
-         {&DeviceRows::pieces, &DeviceRows::domains, &DeviceRows::regions, &DeviceRows::windows, &DeviceRows::channels,
-          &DeviceRows::completion_queues, &DeviceRows::shared_queues, &DeviceRows::handles, &DeviceRows::queue_pairs}) {
+    for (auto part : {&DeviceRows::pieces, &DeviceRows::domains, &DeviceRows::regions, &DeviceRows::prepared,
+                      &DeviceRows::windows, &DeviceRows::channels, &DeviceRows::completion_queues,
+                      &DeviceRows::shared_queues, &DeviceRows::handles, &DeviceRows::queue_pairs, &DeviceRows::flows}) {
       number_ = number;
       if (auto written = (this->*part)(); !written) return written;
     }
@@ -58,8 +59,8 @@ class DeviceRows {
  private:
   Result<void> check() const {
     if (client_.xrc_domains.size() != 0) return cannot("it has an XRC domain");
-    if (client_.flows.size() != 0) return cannot("it has receive rules");
-    if (client_.prepared) return cannot("a registration of many segments has begun");
+    if (client_.flows.size() != 0 && !out_.can_add<FlowRow>()) return cannot("it has receive rules");
+    if (client_.prepared && !out_.can_add<PreparedRow>()) return cannot("a registration of many segments has begun");
     if (!client_.arena->can_be_adopted()) return cannot("userfaultfd is not permitted here, so its queues are sealed");
     return {};
   }
@@ -98,8 +99,14 @@ class DeviceRows {
 
   Result<void> regions() {
     for (const auto& [id, region] : client_.regions.after(0, SIZE_MAX)) {
-      if (region->region == nullptr) return cannot("it removed the pages of a memory region");
-      if (auto written = segments(*region); !written) return written;
+      if (region->region == nullptr) {
+        if (out_.versions().estate < 2) return cannot("it removed the pages of a memory region");
+        out_.add(RegionRow{.id = id, .key = region->key, .length = region->length, .gone = true});
+        continue;
+      }
+      if (region->mapping != nullptr) {
+        if (auto written = segments(region->mapping->segments()); !written) return written;
+      }
       const control::Region& object = *region->region;
       const auto key = keys().state(region->key);
       out_.add(RegionRow{.id = id,
@@ -116,9 +123,20 @@ class DeviceRows {
     return {};
   }
 
-  Result<void> segments(const ClientRegion& region) {
-    if (region.mapping == nullptr) return {};
-    auto left = region.mapping->segments();
+  Result<void> prepared() {
+    if (!client_.prepared) return {};
+    const MappingBuilder& mapping = client_.prepared->mapping;
+    if (mapping.pieces() != 0) {
+      if (auto written = segments(mapping.segments()); !written) return written;
+    }
+    out_.add(PreparedRow{.planned = {.length = mapping.plan().length,
+                                     .address = mapping.plan().address,
+                                     .writable = mapping.plan().writable,
+                                     .segments = static_cast<uint32_t>(mapping.plan().pieces)}});
+    return {};
+  }
+
+  Result<void> segments(std::span<const KeptSegment> left) {
     if (left.empty()) {
       return cannot("the user has too many descriptors for the files of its memory (limits.max_descriptors)");
     }
@@ -164,17 +182,23 @@ class DeviceRows {
 
   Result<void> channels() {
     for (const auto& [id, channel] : client_.channels.after(0, SIZE_MAX)) {
-      const auto read_end = out_.add(channel->fd());
-      if (!read_end) return std::unexpected(read_end.error());
-      const auto write_end = out_.add(channel->write_end());
-      if (!write_end) return std::unexpected(write_end.error());
-      out_.add(ChannelRow{.id = id, .read_end = *read_end, .write_end = *write_end});
+      if (auto written = add_channel(id, *channel, false); !written) return written;
     }
+    return {};
+  }
+
+  Result<void> add_channel(uint32_t id, const control::CqChannel& channel, bool closed) {
+    const auto read_end = out_.add(channel.fd());
+    if (!read_end) return std::unexpected(read_end.error());
+    const auto write_end = out_.add(channel.write_end());
+    if (!write_end) return std::unexpected(write_end.error());
+    out_.add(ChannelRow{.id = id, .read_end = *read_end, .write_end = *write_end, .closed = closed});
     return {};
   }
 
   Result<void> completion_queues() {
     const Numbers channels(client_.channels);
+    std::map<const control::CqChannel*, uint32_t> closed;
     for (const auto& [id, cq] : client_.cqs.after(0, SIZE_MAX)) {
       const auto state = cq->state();
       CqRow row{.id = id,
@@ -187,7 +211,13 @@ class DeviceRows {
                 .moderation_count = state.moderation_count,
                 .moderation_us = state.moderation_us};
       if (cq->channel() != nullptr && row.channel == 0) {
-        return cannot("a completion queue outlives its channel");
+        if (out_.versions().estate < 2) return cannot("a completion queue outlives its channel");
+        const auto [known, first] = closed.try_emplace(cq->channel().get(), static_cast<uint32_t>(closed.size() + 1));
+        row.channel = known->second;
+        row.channel_closed = true;
+        if (auto written = first ? add_channel(known->second, *cq->channel(), true) : Result<void>(); !written) {
+          return written;
+        }
       }
       for (const auto& ring : state.rings) row.rings.emplace_back(ring.next, ring.overrun);
       out_.add(row);
@@ -256,6 +286,19 @@ class DeviceRows {
                 .place = place_of(qp->memory()),
                 .snapshot = qp->snapshot(out_.versions().snapshot)};
       for (const Gid& group : identity.groups) row.groups.push_back(group.bytes);
+      out_.add(row);
+    }
+    return {};
+  }
+
+  Result<void> flows() {
+    const Numbers qps(client_.qps);
+    for (const auto& [id, flow] : client_.flows.after(0, SIZE_MAX)) {
+      const auto state = flow->state();
+      FlowRow row{.id = id, .number = state.id, .created = {.rule = flow->rule(), .hash = flow->hash()}};
+      for (const auto& qp : flow->table()) row.created.qps.push_back(qps.of(qp));
+      for (const FlowCounters& engine : state.counts) row.counts.emplace_back(engine.packets, engine.bytes);
+      if (std::ranges::find(row.created.qps, 0u) != row.created.qps.end()) return cannot("a receive rule outlives its queue pair");
       out_.add(row);
     }
     return {};

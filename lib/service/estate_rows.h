@@ -39,6 +39,8 @@ enum class Row : uint8_t {
   srq = 10,
   address_handle = 11,
   qp = 12,
+  prepared = 30,
+  flow = 31,
   keys = 32,  // device_rows.h
   qpns = 33,
   // These are in cm_rows.h.
@@ -123,10 +125,20 @@ struct RegionRow {
   uint64_t address = 0;
   AccessFlags access{};
   bool writable = false;  ///< its mapping
+  bool gone = false;      ///< the client has removed its pages, and it has ended but for its number
   static void fields(auto& self, auto& archive) {
     archive(self.id, self.pd, self.key, self.usable, self.null, self.base, self.length, self.address, self.access,
             self.writable);
+    archive.since(2, self.gone);
   }
+};
+
+/// A registration whose segments are still coming; those that came stand before it.
+struct PreparedRow {
+  static constexpr Row kRow = Row::prepared;
+  static constexpr uint32_t kSince = 2;
+  message::PrepareMemory planned{};
+  static void fields(auto& self, auto& archive) { archive(self.planned); }
 };
 
 struct WindowRow {
@@ -152,7 +164,11 @@ struct ChannelRow {
   uint32_t id = 0;
   uint32_t read_end = 0;  ///< descriptors
   uint32_t write_end = 0;
-  static void fields(auto& self, auto& archive) { archive(self.id, self.read_end, self.write_end); }
+  bool closed = false;  ///< completion queues alone have it, and `id` is for their rows
+  static void fields(auto& self, auto& archive) {
+    archive(self.id, self.read_end, self.write_end);
+    archive.since(2, self.closed);
+  }
 };
 
 struct CqRow {
@@ -167,9 +183,11 @@ struct CqRow {
   uint16_t moderation_count = 0;
   uint16_t moderation_us = 0;
   std::vector<std::pair<uint32_t, bool>> rings{};  ///< by engine: the next slot, and whether the queue is in error
+  bool channel_closed = false;                     ///< `channel` is of a row that says so
   static void fields(auto& self, auto& archive) {
     archive(self.id, self.number, self.channel, self.entries, self.ignores_overrun, self.header, self.ring_place,
             self.moderation_count, self.moderation_us, self.rings);
+    archive.since(2, self.channel_closed);
   }
 };
 
@@ -222,6 +240,16 @@ struct QpRow {
     archive(self.id, self.created, self.qpn, self.on_large_doorbells, self.place, self.groups);
     archive.many(self.snapshot);
   }
+};
+
+struct FlowRow {
+  static constexpr Row kRow = Row::flow;
+  static constexpr uint32_t kSince = 2;
+  uint32_t id = 0;
+  uint64_t number = 0;  ///< of the device's; a later rule has a larger one
+  message::CreateFlow created{};
+  std::vector<std::pair<uint64_t, uint64_t>> counts{};  ///< by engine: packets and bytes
+  static void fields(auto& self, auto& archive) { archive(self.id, self.number, self.created, self.counts); }
 };
 
 }  // namespace uroce::service

@@ -5,6 +5,7 @@
 #include "control/address_handle.h"
 #include "control/cq.h"
 #include "control/cq_channel.h"
+#include "control/flow.h"
 #include "control/qp.h"
 #include "control/region.h"
 #include "control/srq.h"
@@ -43,12 +44,14 @@ class Heir {
       case Row::pd: return with<PdRow>(&Heir::pd);
       case Row::segments: return with<SegmentsRow>(&Heir::segments);
       case Row::region: return with<RegionRow>(&Heir::region);
+      case Row::prepared: return with<PreparedRow>(&Heir::prepared);
       case Row::window: return with<WindowRow>(&Heir::window);
       case Row::channel: return with<ChannelRow>(&Heir::channel);
       case Row::cq: return with<CqRow>(&Heir::cq);
       case Row::srq: return with<SrqRow>(&Heir::srq);
       case Row::address_handle: return with<AddressHandleRow>(&Heir::handle);
       case Row::qp: return with<QpRow>(&Heir::qp);
+      case Row::flow: return with<FlowRow>(&Heir::flow);
       default: return fail(EPROTO, fmt::format("the estate has a row of kind {}", static_cast<uint32_t>(kind)));
     }
   }
@@ -79,6 +82,25 @@ class Heir {
     return {};
   }
 
+  /// A mapping whose first segments came to the other daemon.
+  Result<PreparedMemory> begin(const message::PrepareMemory& planned, std::span<const message::Segment> segments) {
+    auto begun = begin_mapping(client_, planned, false);
+    if (!begun) return begun;
+    for (const message::Segment& segment : segments) {
+      const auto fd = in_.fd(segment.fd);
+      if (!fd) return std::unexpected(fd.error());
+      if (auto added = begun->mapping.add_one(segment, *fd); !added) return std::unexpected(added.error());
+    }
+    return begun;
+  }
+
+  Result<void> prepared(const PreparedRow& row) {
+    auto begun = begin(row.planned, std::exchange(segments_, {}));
+    if (!begun) return std::unexpected(begun.error());
+    client_.prepared.emplace(std::move(*begun));
+    return {};
+  }
+
   Result<std::shared_ptr<ClientRegion>> map(const RegionRow& row) {
     const auto segments = std::exchange(segments_, {});
     auto region = std::make_shared<ClientRegion>();
@@ -88,18 +110,12 @@ class Heir {
     region->length = row.length;
     region->address = row.address;
     if (segments.empty()) return region;
-    auto begun = begin_mapping(client_,
-                               {.length = row.length,
-                                .address = row.address,
-                                .writable = row.writable,
-                                .segments = static_cast<uint32_t>(segments.size())},
-                               false);
+    auto begun = begin({.length = row.length,
+                        .address = row.address,
+                        .writable = row.writable,
+                        .segments = static_cast<uint32_t>(segments.size())},
+                       segments);
     if (!begun) return std::unexpected(begun.error());
-    for (const message::Segment& segment : segments) {
-      const auto fd = in_.fd(segment.fd);
-      if (!fd) return std::unexpected(fd.error());
-      if (auto added = begun->mapping.add_one(segment, *fd); !added) return std::unexpected(added.error());
-    }
     auto mapped = begun->mapping.complete();
     if (!mapped) return std::unexpected(mapped.error());
     region->mapping = std::move(*mapped);
@@ -109,6 +125,7 @@ class Heir {
   }
 
   Result<void> region(const RegionRow& row) {
+    if (row.gone) return gone_region(row);
     auto pd = client_.pds.find(row.pd);
     if (!pd) return std::unexpected(pd.error());
     auto mapped = map(row);
@@ -123,6 +140,15 @@ class Heir {
     region.region = std::move(*made);
     client_.registered_bytes.fetch_add(row.length, std::memory_order_relaxed);
     return keep(client_.regions, row.id, std::move(mapped), "memory region", client_.charge(Resource::mr));
+  }
+
+  Result<void> gone_region(const RegionRow& row) {
+    auto region = std::make_shared<ClientRegion>();
+    region->key = row.key;
+    region->length = row.length;
+    client_.registered_bytes.fetch_add(row.length, std::memory_order_relaxed);
+    return keep(client_.regions, row.id, Result<std::shared_ptr<ClientRegion>>(std::move(region)), "memory region",
+                client_.charge(Resource::mr));
   }
 
   Result<void> window(const WindowRow& row) {
@@ -148,6 +174,10 @@ class Heir {
     auto write_end = in_.take_fd(row.write_end);
     if (!write_end) return std::unexpected(write_end.error());
     auto pipe = control::EventPipe::of(read_end->release(), write_end->release());
+    if (row.closed) {
+      closed_channels_[row.id] = session().create_channel(std::move(pipe));
+      return {};
+    }
     return keep(client_.channels, row.id,
                 Result<std::shared_ptr<control::CqChannel>>(session().create_channel(std::move(pipe))),
                 "completion channel", client_.charge(Resource::descriptor, kDescriptorsOfChannel));
@@ -155,7 +185,11 @@ class Heir {
 
   Result<void> cq(const CqRow& row) {
     std::shared_ptr<control::CqChannel> channel;
-    if (row.channel != 0) {
+    if (row.channel_closed) {
+      const auto found = closed_channels_.find(row.channel);
+      if (found == closed_channels_.end()) return senseless("completion queue", row.id);
+      channel = found->second;
+    } else if (row.channel != 0) {
       auto found = client_.channels.find(row.channel);
       if (!found) return std::unexpected(found.error());
       channel = std::move(*found);
@@ -208,6 +242,9 @@ class Heir {
     if (!is_known(created.type) || created.type == QpType::xrc_initiator || created.type == QpType::xrc_target) {
       return senseless("queue pair", row.id);
     }
+    if (created.type == QpType::raw_packet) {
+      if (auto ok = check_raw_packets(client_); !ok) return ok;
+    }
     auto parts = parts_of(client_, created);
     if (!parts) return std::unexpected(parts.error());
     const QpInit init{.type = created.type,
@@ -227,11 +264,27 @@ class Heir {
     return keep(client_.qps, row.id, std::move(made), "queue pair", client_.charge(Resource::qp));
   }
 
+  Result<void> flow(const FlowRow& row) {
+    if (auto ok = check_flow(client_, row.created.rule); !ok) return ok;
+    control::Flow::Table table;
+    for (const uint32_t id : row.created.qps) {
+      auto found = client_.qps.find(id);
+      if (!found) return std::unexpected(found.error());
+      table.push_back(std::move(*found));
+    }
+    if (table.empty()) return senseless("receive rule", row.id);
+    control::FlowState as{.id = row.number, .counts = {}};
+    for (const auto& [packets, bytes] : row.counts) as.counts.push_back({.packets = packets, .bytes = bytes});
+    return keep(client_.flows, row.id, control::Flow::create(std::move(table), row.created.rule, row.created.hash, &as),
+                "receive rule", client_.charge(Resource::flow));
+  }
+
   control::DeviceSession& session() const { return *client_.session; }
 
   ClientState& client_;
   EstateReader& in_;
   std::vector<message::Segment> segments_;
+  std::map<uint32_t, std::shared_ptr<control::CqChannel>> closed_channels_;
 };
 
 }  // namespace

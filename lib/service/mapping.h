@@ -94,6 +94,11 @@ class MappingBuilder {
   Result<std::unique_ptr<Mapping>> complete();
 
   const MappingPlan& plan() const { return plan_; }
+  /// As Mapping::segments(), of those that came so far.
+  std::span<const KeptSegment> segments() const {
+    return all_kept_ ? std::span<const KeptSegment>(mapping_->segments_) : std::span<const KeptSegment>();
+  }
+  uint64_t pieces() const { return pieces_; }
 
  private:
   explicit MappingBuilder(const MappingPlan& plan);

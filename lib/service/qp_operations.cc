@@ -31,15 +31,6 @@ Result<void> check_states(const QpAttr& attr, QpAttrMask mask) {
   return {};
 }
 
-/// Raw packets are the port's, and reach every program on it: they need the right that the kernel asks for.
-Result<void> check_raw_packets(const ClientState& client) {
-  if (client.may_have_raw_packets()) return {};
-  return fail(EPERM, fmt::format("raw packet queue pairs are for programs with CAP_NET_RAW in the daemon's user "
-                                 "namespace, proved by a packet socket, not for process {} of user {}: {}; run it as "
-                                 "root, update its uroce library, or set raw_packets in the user's [[user]] entry",
-                                 client.peer.pid, client.peer.uid, client.program.proof_refusal));
-}
-
 Result<void> check_qkey(const ClientState& client, const QpAttr& attr, QpAttrMask mask) {
   if (!mask.has(QpAttrBit::qkey) || (attr.qkey & kControlledQkey) == 0 || client.peer.privileged) return {};
   return fail(EPERM, fmt::format("Q_Key {:#x} has the high bit set, which is for privileged programs (IBTA vol. 1, "
@@ -48,6 +39,24 @@ Result<void> check_qkey(const ClientState& client, const QpAttr& attr, QpAttrMas
 }
 
 }  // namespace
+
+// Raw packets are the port's, and reach every program on it: they need the right that the kernel asks for.
+Result<void> check_raw_packets(const ClientState& client) {
+  if (client.may_have_raw_packets()) return {};
+  return fail(EPERM, fmt::format("raw packet queue pairs are for programs with CAP_NET_RAW in the daemon's user "
+                                 "namespace, proved by a packet socket, not for process {} of user {}: {}; run it as "
+                                 "root, update its uroce library, or set raw_packets in the user's [[user]] entry",
+                                 client.peer.pid, client.peer.uid, client.program.proof_refusal));
+}
+
+// A sniffer sees the data of all clients, as a capture does, and is restricted likewise.
+Result<void> check_flow(const ClientState& client, const FlowRule& rule) {
+  if (auto ok = check_raw_packets(client); !ok) return ok;
+  if (rule.type != FlowType::sniffer || client.peer.privileged) return {};
+  return fail(EPERM, fmt::format("a sniffer is for root and the daemon's own user, not for user {}, or for a "
+                                 "container's root; use rules that name the frames",
+                                 client.peer.uid));
+}
 
 Result<QpParts> parts_of(const ClientState& client, const message::CreateQp& request) {
   auto pd = client.pds.find(request.pd);
@@ -143,7 +152,6 @@ Result<Reply> detach_multicast(ClientState& client, const message::Multicast& re
   return done((*qp)->detach_multicast(Gid{request.gid}));
 }
 
-// A sniffer sees the data of all clients, as a capture does, and is restricted likewise.
 Result<Reply> create_flow(ClientState& client, const message::CreateFlow& request) {
   auto charge = client.charge(Resource::flow);
   if (!charge) return std::unexpected(charge.error());
@@ -153,12 +161,7 @@ Result<Reply> create_flow(ClientState& client, const message::CreateFlow& reques
     if (!qp) return std::unexpected(qp.error());
     table.push_back(std::move(*qp));
   }
-  if (auto ok = check_raw_packets(client); !ok) return std::unexpected(ok.error());
-  if (request.rule.type == FlowType::sniffer && !client.peer.privileged) {
-    return fail(EPERM, fmt::format("a sniffer is for root and the daemon's own user, not for user {}, or for a "
-                                   "container's root; use rules that name the frames",
-                                   client.peer.uid));
-  }
+  if (auto ok = check_flow(client, request.rule); !ok) return std::unexpected(ok.error());
   auto flow = control::Flow::create(std::move(table), request.rule, request.hash);
   if (!flow) return std::unexpected(flow.error());
   return reply(client, message::Handle{client.flows.add(std::move(*flow), std::move(*charge))});

@@ -12,6 +12,11 @@ namespace uroce::service {
 /// Applies a program's steps in order, up to the first that fails. Errors: those of ControlQp::modify(), EPERM.
 Result<void> apply_steps(const ClientState& client, control::ControlQp& qp, std::span<const message::ModifyStep> steps);
 
+/// Errors: EPERM.
+Result<void> check_raw_packets(const ClientState& client);
+/// The right to the rule. Errors: EPERM.
+Result<void> check_flow(const ClientState& client, const FlowRule& rule);
+
 /// The objects that a queue pair is made of. `srq`: null where it has none.
 struct QpParts {
   std::shared_ptr<control::Pd> pd;
