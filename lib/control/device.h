@@ -95,6 +95,11 @@ class Device {
   DeviceInfo info() const;
   /// The GID table now; the zero GID where an entry is empty.
   std::vector<Gid> gids() const;
+  /// The latest address of each entry: those that the port has, and those that it had.
+  std::vector<Gid> former_gids();
+  /// Lets each address of the port have the entry that it has in another daemon's former_gids(). No program has the
+  /// device open. Errors: EINVAL, and those of set_gids().
+  Result<void> adopt_gids(const std::vector<Gid>& former);
   /// Errors: ENODEV.
   Result<bool> link_up() const;
   Result<Nanos> clock() const;

@@ -79,6 +79,27 @@ Result<void> Device::set_gids(std::span<const Gid> wanted) {
   return all;
 }
 
+std::vector<Gid> Device::former_gids() {
+  const auto lock = runner_.lock();
+  return former_;
+}
+
+Result<void> Device::adopt_gids(const std::vector<Gid>& former) {
+  if (former.size() > kMostEntries || std::ranges::find(former, Gid{}) != former.end()) {
+    return fail(EINVAL, fmt::format("{} cannot have {} addresses of before; a port has at most {}, none of them zero",
+                                    config_.name, former.size(), kMostEntries));
+  }
+  const auto lock = runner_.lock();
+  const std::vector<Gid> now = used_gids();
+  former_ = former;
+  {
+    const std::scoped_lock guard(gids_mutex_);
+    gids_.assign(former.size(), Gid{});
+  }
+  const auto changed = change_gids(now);
+  return changed ? Result<void>() : std::unexpected(changed.error());
+}
+
 // Engines get the table again where an earlier call reached only some of them.
 bool Device::try_set_gids(std::span<const Gid> wanted) {
   bool changed = false;

@@ -83,8 +83,9 @@ std::vector<std::byte> ControlQp::snapshot(uint32_t version) const {
 }
 
 Result<void> ControlQp::adopt(std::span<const std::byte> snapshot) {
+  const std::vector<Gid> former = device().former_gids();
   const auto lock = device().runner().lock();
-  return device().engine(engine_).adopt(*core_, snapshot, device().runner().host().clock());
+  return device().engine(engine_).adopt(*core_, snapshot, device().runner().host().clock(), former);
 }
 
 QpInit ControlQp::init() const {

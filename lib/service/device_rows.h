@@ -6,6 +6,15 @@
 
 namespace uroce::service {
 
+/// The addresses of the device's entries, those that the port has lost included.
+struct AddressesRow {
+  static constexpr Row kRow = Row::addresses;
+  static constexpr uint32_t kSince = 2;
+  std::string device{};
+  std::vector<std::array<uint8_t, 16>> former{};
+  static void fields(auto& self, auto& archive) { archive(self.device, self.former); }
+};
+
 /// The keys to come.
 struct KeysRow {
   static constexpr Row kRow = Row::keys;

@@ -59,18 +59,42 @@ Result<void> read_numbers(const Devices& devices, EstateReader& estate) {
   return fail(EINVAL, fmt::format("the estate's keys and queue pair numbers are none of {}", row->device));
 }
 
+void write_addresses(control::Device& device, EstateWriter& estate) {
+  AddressesRow row{.device = device.config().name, .former = {}};
+  for (const Gid& gid : device.former_gids()) row.former.push_back(gid.bytes);
+  estate.add(row);
+}
+
+Result<void> read_addresses(const Devices& devices, EstateReader& estate) {
+  const auto row = estate.take<AddressesRow>();
+  if (!row) return std::unexpected(row.error());
+  const auto device = device_of(devices, row->device);
+  if (!device) return std::unexpected(device.error());
+  std::vector<Gid> former;
+  for (const auto& bytes : row->former) former.push_back(Gid{bytes});
+  return (*device)->adopt_gids(former);
+}
+
 }  // namespace
 
 void bequeath_devices(const Devices& devices, EstateWriter& estate) {
-  for (const auto& device : devices) write_numbers(*device, estate);
+  for (const auto& device : devices) {
+    write_addresses(*device, estate);
+    write_numbers(*device, estate);
+  }
 }
 
 Result<void> inherit_devices(const Devices& devices, EstateReader& estate) {
   while (!estate.at_end()) {
     const auto kind = estate.next();
     if (!kind) return std::unexpected(kind.error());
-    if (*kind != Row::keys) break;
-    if (auto read = read_numbers(devices, estate); !read) return read;
+    Result<void> read;
+    switch (*kind) {
+      case Row::addresses: read = read_addresses(devices, estate); break;
+      case Row::keys: read = read_numbers(devices, estate); break;
+      default: return {};
+    }
+    if (!read) return read;
   }
   return {};
 }

@@ -43,6 +43,7 @@ enum class Row : uint8_t {
   flow = 31,
   keys = 32,  // device_rows.h
   qpns = 33,
+  addresses = 34,
   // These are in cm_rows.h.
   cm_manager = 40,
   cm_agent = 41,

@@ -227,8 +227,7 @@ class Heir {
                                 .loopback = row.loopback,
                                 .multicast = row.multicast};
     std::memcpy(as.route.bytes.data(), row.headers.data(), row.headers.size());
-    const control::Device& device = *session().device();
-    const auto gids = device.gids();
+    const auto gids = session().device()->former_gids();
     if (!transport::is_plausible(session().device()->engine(0).config(), as.route) ||
         std::ranges::find(gids, wire::source_of(as.route)) == gids.end()) {
       return senseless("address handle", row.id);

@@ -75,11 +75,14 @@ std::vector<std::byte> Engine::snapshot(Qp& qp, Nanos now, uint32_t version) {
   return write_snapshot(ctx_, qp, version);
 }
 
-Result<void> Engine::adopt(Qp& qp, std::span<const std::byte> snapshot, Nanos now) {
+Result<void> Engine::adopt(Qp& qp, std::span<const std::byte> snapshot, Nanos now, std::span<const Gid> former) {
   ctx_.now = std::max(ctx_.now, now);
   const auto restored = read_snapshot(ctx_, qp, snapshot);
   if (!restored) return std::unexpected(restored.error());
-  if (qp.route != nullptr && std::ranges::find(gids_, wire::source_of(*qp.route)) == gids_.end()) {
+  const auto is_source = [&qp](const auto& gids) {
+    return std::ranges::find(gids, wire::source_of(*qp.route)) != gids.end();
+  };
+  if (qp.route != nullptr && !is_source(gids_) && !is_source(former)) {
     detach(qp);
     return fail(EINVAL, fmt::format("cannot read the snapshot for QP {:#x}: route has a source that is no address of "
                                     "this port; give the port the address back, or connect the QP again",

@@ -113,8 +113,9 @@ class alignas(64) Engine {
   Result<void> import_qp(Qp& qp, std::span<const std::byte> snapshot, Nanos now);
   /// The state of an attached QP, which stays as it is. The engine is paused.
   std::vector<std::byte> snapshot(Qp& qp, Nanos now, uint32_t version);
-  /// import_qp() of an attached QP that is as make_qp() made it. After an error the caller destroys it.
-  Result<void> adopt(Qp& qp, std::span<const std::byte> snapshot, Nanos now);
+  /// import_qp() of an attached QP that is as make_qp() made it. Its route may also have a source of `former`:
+  /// addresses that the port had. After an error the caller destroys it.
+  Result<void> adopt(Qp& qp, std::span<const std::byte> snapshot, Nanos now, std::span<const Gid> former = {});
   /// Applies attributes that qp/state.h has checked. `route` is needed with QpAttrBit::av.
   void modify(Qp& qp, const QpAttr& attr, QpAttrMask mask, const wire::Route* route, bool loopback);
   /// Current attributes as ibv_query_qp reports them.

@@ -71,6 +71,7 @@ class SuccessionTest : public testing::Test {
     config.name = now->config().name;
     config.mac = now->config().mac;
     config.gids = now->gids();
+    std::erase(config.gids, Gid{});
     config.seed = ++seed_;
     world_.add(config);
     auto belongings = std::make_shared<message::Belongings>();

@@ -86,6 +86,23 @@ TEST_F(SuccessionTest, ACompletionQueueOutlivesItsChannel) {
   }
 }
 
+TEST_F(SuccessionTest, QueuePairsOutliveTheirAddress) {
+  auto mine = client_->make_qp();
+  auto theirs = peer_->make_qp();
+  test::connect(*client_, mine, *peer_, theirs);
+  auto handle = must(client_->pd.create_address_handle({.dgid = peer_->context.info().gids[0]}));
+  control::Device& device = *world_.device(0);
+  const std::vector<Gid> before = device.gids();
+  must(device.set_gids(std::array{Gid::from_ipv4(0x0a0000fe)}));
+  for (std::size_t successor = 2; successor < 4; ++successor) {
+    EXPECT_EQ(hand_over().refused, 0u) << log();
+    expect_all_operations(mine, theirs, client_->mr);
+    std::vector<Gid> entries(before.size());
+    entries.push_back(Gid::from_ipv4(0x0a0000fe));
+    EXPECT_EQ(world_.device(successor)->gids(), entries);
+  }
+}
+
 class RawPackets : public SuccessionTest {
  protected:
   void SetUp() override {
