@@ -82,6 +82,7 @@ DeviceSession::DeviceSession(std::shared_ptr<Device> device, uint32_t id, std::s
 DeviceSession::~DeviceSession() = default;
 
 Result<void> DeviceSession::attach(const SessionState* as) {
+  if (as != nullptr) earlier_ = as->traffic;
   for (uint32_t index = 0; index < device_->engines(); ++index) {
     bool has_room = true;
     EngineClient& client = engine_clients_[index];
@@ -139,7 +140,7 @@ Result<void> DeviceSession::attach_large(const SessionState& as) {
 }
 
 SessionState DeviceSession::state() const {
-  SessionState state;
+  SessionState state{.doorbells = {}, .traffic = traffic()};
   const auto lock = device_->runner().lock();
   for (uint32_t index = 0; index < device_->engines(); ++index) {
     state.doorbells.push_back(device_->engine(index).doorbell_positions(id_));
@@ -159,7 +160,7 @@ Result<SessionDoorbells::Ring> DeviceSession::add_large_ring(uint32_t engine, st
 }
 
 transport::Traffic DeviceSession::traffic() const {
-  transport::Traffic sum;
+  transport::Traffic sum = earlier_;
   for (uint32_t index = 0; index < engine_clients_.size(); ++index) {
     const auto& [number, before] = engine_clients_[index];
     sum += device_->runner().engine(index).traffic().of(number);

@@ -147,6 +147,7 @@ class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
     uint16_t number = transport::Owners::kOwnProcess;
     transport::Traffic before{};  ///< of those that had the number before
   };
+  transport::Traffic earlier_{};              ///< with another daemon
   std::vector<EngineClient> engine_clients_;  ///< by engine; does not change once the session is open
 };
 

@@ -13,6 +13,7 @@
 
 #include "control/qpn_allocator.h"
 #include "memory/region_table.h"
+#include "transport/engine/traffic.h"
 #include "transport/qp/cq_writer.h"
 
 namespace uroce::control {
@@ -27,6 +28,7 @@ struct DeviceNumbers {
 /// By engine, where its readers of the session's doorbell rings go on: of the small ring, and of the large one if any.
 struct SessionState {
   std::vector<std::vector<uint32_t>> doorbells{};
+  transport::Traffic traffic{};  ///< so far
 };
 
 struct CqState {

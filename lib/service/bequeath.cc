@@ -67,6 +67,7 @@ class DeviceRows {
 
   Result<void> pieces() {
     const control::DeviceSession& session = *client_.session;
+    const auto state = session.state();
     const auto pipe = out_.add(client_.async_pipe.get());
     if (!pipe) return std::unexpected(pipe.error());
     DeviceRow row{.number = number_,
@@ -75,8 +76,9 @@ class DeviceRows {
                   .calls = client_.calls.load(std::memory_order_relaxed),
                   .errors = client_.errors.load(std::memory_order_relaxed),
                   .async_pipe = *pipe,
-                  .doorbells = place_of(client_.session->doorbells().small_rings())};
-    const auto positions = session.state().doorbells;
+                  .doorbells = place_of(client_.session->doorbells().small_rings()),
+                  .traffic = to_message(state.traffic)};
+    const auto& positions = state.doorbells;
     for (uint32_t engine = 0; engine < positions.size(); ++engine) {
       const control::QueueMemory* large = client_.session->doorbells().large(engine);
       row.rings.emplace_back(positions[engine], large != nullptr ? place_of(*large) : message::Place{});
@@ -298,7 +300,8 @@ class DeviceRows {
       FlowRow row{.id = id, .number = state.id, .created = {.rule = flow->rule(), .hash = flow->hash()}};
       for (const auto& qp : flow->table()) row.created.qps.push_back(qps.of(qp));
       for (const FlowCounters& engine : state.counts) row.counts.emplace_back(engine.packets, engine.bytes);
-      if (std::ranges::find(row.created.qps, 0u) != row.created.qps.end()) return cannot("a receive rule outlives its queue pair");
+      if (std::ranges::find(row.created.qps, 0u) != row.created.qps.end())
+        return cannot("a receive rule outlives its queue pair");
       out_.add(row);
     }
     return {};

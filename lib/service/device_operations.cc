@@ -162,10 +162,23 @@ Result<Reply> close_device(ClientState& client, const message::Empty& /*request*
   return Reply{};
 }
 
-std::vector<std::pair<std::string, uint64_t>> counters_of(const ServerView& server, const control::Device& device) {
+std::vector<std::pair<std::string, uint64_t>> port_counters_of(const ServerView& server,
+                                                               const control::Device& device) {
   const std::string& name = device.config().name;
   auto values = device.counters();
   if (const auto& port = server.ports().counters) std::ranges::move(port(name), std::back_inserter(values));
+  const auto before = server.earlier_counters().find(name);
+  if (before == server.earlier_counters().end()) return values;
+  for (auto& [counter, value] : values) {
+    const auto earlier = before->second.find(counter);
+    if (earlier != before->second.end()) value += earlier->second;
+  }
+  return values;
+}
+
+std::vector<std::pair<std::string, uint64_t>> counters_of(const ServerView& server, const control::Device& device) {
+  const std::string& name = device.config().name;
+  auto values = port_counters_of(server, device);
   if (const cm::Manager* manager = server.connections()) {
     std::ranges::move(manager->counters(name), std::back_inserter(values));
   }

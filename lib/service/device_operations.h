@@ -9,6 +9,8 @@ namespace uroce::service {
 
 /// Counters of the engines, the port and the connection manager. Any thread.
 std::vector<std::pair<std::string, uint64_t>> counters_of(const ServerView& server, const control::Device& device);
+/// Those of the device and its port.
+std::vector<std::pair<std::string, uint64_t>> port_counters_of(const ServerView& server, const control::Device& device);
 
 Result<Reply> hello(ClientState& client, const message::Hello& request, Call& call);
 /// Nothing: requests are served in order, so all before this one are done.

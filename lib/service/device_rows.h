@@ -15,6 +15,15 @@ struct AddressesRow {
   static void fields(auto& self, auto& archive) { archive(self.device, self.former); }
 };
 
+/// Counters of the device and its port, those of daemons before included.
+struct CountersRow {
+  static constexpr Row kRow = Row::counters;
+  static constexpr uint32_t kSince = 2;
+  std::string device{};
+  std::vector<std::pair<std::string, uint64_t>> values{};
+  static void fields(auto& self, auto& archive) { archive(self.device, self.values); }
+};
+
 /// The keys to come.
 struct KeysRow {
   static constexpr Row kRow = Row::keys;

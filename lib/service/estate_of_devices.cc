@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "service/device_operations.h"
 #include "service/device_rows.h"
 
 namespace uroce::service {
@@ -75,16 +76,24 @@ Result<void> read_addresses(const Devices& devices, EstateReader& estate) {
   return (*device)->adopt_gids(former);
 }
 
+Result<void> read_counters(EstateReader& estate, EarlierCounters& counters) {
+  const auto row = estate.take<CountersRow>();
+  if (!row) return std::unexpected(row.error());
+  counters[row->device] = {row->values.begin(), row->values.end()};
+  return {};
+}
+
 }  // namespace
 
-void bequeath_devices(const Devices& devices, EstateWriter& estate) {
-  for (const auto& device : devices) {
+void bequeath_devices(const ServerView& server, EstateWriter& estate) {
+  for (const auto& device : server.devices()) {
     write_addresses(*device, estate);
     write_numbers(*device, estate);
+    estate.add(CountersRow{.device = device->config().name, .values = port_counters_of(server, *device)});
   }
 }
 
-Result<void> inherit_devices(const Devices& devices, EstateReader& estate) {
+Result<void> inherit_devices(const Devices& devices, EstateReader& estate, EarlierCounters& counters) {
   while (!estate.at_end()) {
     const auto kind = estate.next();
     if (!kind) return std::unexpected(kind.error());
@@ -92,6 +101,7 @@ Result<void> inherit_devices(const Devices& devices, EstateReader& estate) {
     switch (*kind) {
       case Row::addresses: read = read_addresses(devices, estate); break;
       case Row::keys: read = read_numbers(devices, estate); break;
+      case Row::counters: read = read_counters(estate, counters); break;
       default: return {};
     }
     if (!read) return read;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "message/memory_messages.h"
+#include "message/operator_messages.h"
 #include "message/protocol.h"
 #include "message/public_types.h"
 #include "message/qp_messages.h"
@@ -44,6 +45,7 @@ enum class Row : uint8_t {
   keys = 32,  // device_rows.h
   qpns = 33,
   addresses = 34,
+  counters = 35,
   // These are in cm_rows.h.
   cm_manager = 40,
   cm_agent = 41,
@@ -86,9 +88,11 @@ struct DeviceRow {
   /// By engine: where its readers of the doorbell rings are, and the place of the large ring, if any.
   std::vector<std::pair<std::vector<uint32_t>, message::Place>> rings{};
   uint32_t pieces = 0;  ///< PieceRows that follow
+  message::Traffic traffic{};
   static void fields(auto& self, auto& archive) {
     archive(self.number, self.id, self.name, self.calls, self.errors, self.async_pipe, self.doorbells, self.rings,
             self.pieces);
+    archive.since(2, self.traffic);
   }
 };
 

@@ -300,7 +300,11 @@ Result<void> inherit(ClientState& client, const DeviceRow& row, EstateReader& es
     if (!fd) return std::unexpected(fd.error());
     if (auto adopted = arena->adopt(std::move(*fd), next->bytes); !adopted) return adopted;
   }
-  control::SessionState as;
+  control::SessionState as{.doorbells = {},
+                           .traffic = {.rx_packets = row.traffic.rx_packets,
+                                       .rx_bytes = row.traffic.rx_bytes,
+                                       .tx_packets = row.traffic.tx_packets,
+                                       .tx_bytes = row.traffic.tx_bytes}};
   std::vector<message::Place> places{row.doorbells};
   for (const auto& [positions, large] : row.rings) {
     as.doorbells.push_back(positions);

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "service/estate_of_devices.h"
 #include "service/bequeath_cm.h"
+#include "service/estate_of_devices.h"
 #include "service/server_impl.h"
 
 namespace uroce::service {
@@ -89,7 +89,7 @@ std::pair<Estate, Bequest> Server::Impl::estate(const EstateVersions& versions) 
   std::pair<Estate, Bequest> out;
   out.first.versions = versions;
   EstateWriter rows(out.first);
-  bequeath_devices(all_devices, rows);
+  bequeath_devices(*this, rows);
   if (connection_manager != nullptr) service::bequeath(*connection_manager, rows);
   for (const auto& client : all()) {
     if (client->done() || client->is_successor()) continue;
@@ -113,7 +113,7 @@ Result<Bequest> Server::Impl::inherit(Estate estate) {
   }
   Bequest result;
   EstateReader rows(estate);
-  if (auto numbers = inherit_devices(all_devices, rows); !numbers) {
+  if (auto numbers = inherit_devices(all_devices, rows, earlier); !numbers) {
     return std::unexpected(numbers.error());
   }
   if (auto connections = inherit_connections(rows); !connections) return std::unexpected(connections.error());

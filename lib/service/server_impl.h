@@ -39,6 +39,7 @@ struct Server::Impl final : ServerView {
   std::thread thread;
   mutable std::mutex mutex;  // guards max_clients, clients and next_id
   DaemonRights own_rights;
+  EarlierCounters earlier;
   Gate threads_gate;
   std::vector<std::shared_ptr<Client>> inherited;      // not yet served
   std::vector<std::shared_ptr<Client>> not_inherited;  // of the other daemon's, to be disconnected
@@ -59,6 +60,7 @@ struct Server::Impl final : ServerView {
   const std::vector<std::shared_ptr<control::Device>>& devices() const override { return all_devices; }
   const PortAccess& ports() const override { return port_access; }
   const DaemonRights& rights() const override { return own_rights; }
+  const EarlierCounters& earlier_counters() const override { return earlier; }
   Gate& gate() override { return threads_gate; }
   cm::Manager* connections() const override { return connection_manager; }
   void log(Severity severity, std::string_view text) const {

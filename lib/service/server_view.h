@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +21,9 @@ namespace uroce::service {
 
 enum class Severity { info, warning, error };
 
+/// Counters by device and name. They do not change while anything is served.
+using EarlierCounters = std::map<std::string, std::map<std::string, uint64_t>>;
+
 class ServerView {
  public:
   virtual ~ServerView() = default;
@@ -27,6 +32,8 @@ class ServerView {
   virtual cm::Manager* connections() const = 0;
   virtual const PortAccess& ports() const = 0;
   virtual const DaemonRights& rights() const = 0;
+  /// The counts of the daemons before.
+  virtual const EarlierCounters& earlier_counters() const = 0;
   virtual Gate& gate() = 0;
   /// A line that a client of user `uid` causes: a user has a bounded number of them.
   virtual void log_of_client(uint32_t uid, Severity severity, std::string_view text) = 0;

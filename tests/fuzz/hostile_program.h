@@ -43,10 +43,12 @@ struct ScriptedView : service::ServerView {
   service::Gate open_gate{};
   service::Succession nobody{nullptr};
   service::DaemonRights own_rights;
+  service::EarlierCounters earlier{};
   const std::vector<std::shared_ptr<control::Device>>& devices() const override { return all; }
   cm::Manager* connections() const override { return nullptr; }
   const service::PortAccess& ports() const override { return access; }
   const service::DaemonRights& rights() const override { return own_rights; }
+  const service::EarlierCounters& earlier_counters() const override { return earlier; }
   service::Gate& gate() override { return open_gate; }
   Result<std::unique_ptr<service::Succession::Turn>> begin_succession(const message::TakeOver& request,
                                                                       int32_t pid) override {

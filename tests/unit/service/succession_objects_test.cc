@@ -1,6 +1,8 @@
 // A planned restart: receive rules, and what a program has half done.
 #include <array>
 #include <cstring>
+#include <map>
+#include <string>
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -100,6 +102,29 @@ TEST_F(SuccessionTest, QueuePairsOutliveTheirAddress) {
     std::vector<Gid> entries(before.size());
     entries.push_back(Gid::from_ipv4(0x0a0000fe));
     EXPECT_EQ(world_.device(successor)->gids(), entries);
+  }
+}
+
+TEST_F(SuccessionTest, CountersGoOn) {
+  auto mine = client_->make_qp();
+  auto theirs = peer_->make_qp();
+  test::connect(*client_, mine, *peer_, theirs);
+  std::map<std::string, uint64_t> before;
+  message::ClientRow row;
+  for (std::size_t daemon = 0; daemon < 3; ++daemon) {
+    expect_all_operations(mine, theirs, client_->mr);
+    const auto& device = *world_.device(daemon == 0 ? 0 : daemon + 1);
+    for (const auto& [name, value] : running().counters(device)) {
+      const bool grew = name == "rx_packets" || name == "send_completions";
+      EXPECT_GE(value, before[name] + (grew ? 1 : 0)) << name;
+      before[name] = value;
+    }
+    const auto now = running().clients().at(0);
+    EXPECT_GT(now.traffic.tx_bytes, row.traffic.tx_bytes);
+    EXPECT_GT(now.traffic.rx_packets, row.traffic.rx_packets);
+    EXPECT_GE(now.calls, row.calls);
+    row = now;
+    hand_over();
   }
 }
 
