@@ -116,7 +116,8 @@ class DeviceSession : public std::enable_shared_from_this<DeviceSession> {
   /// A target queue pair of `domain`, which may be another session's. No program sees its memory. It lives until the
   /// last of those who made or opened it gives it up; its events come to each of them. Of `init` only the choices of
   /// recovery and congestion control count. Errors: EINVAL (domain of another device), ENOMEM, ETIMEDOUT.
-  Result<std::shared_ptr<ControlQp>> create_xrc_target(const std::shared_ptr<XrcDomain>& domain, const QpInit& init);
+  Result<std::shared_ptr<ControlQp>> create_xrc_target(const std::shared_ptr<XrcDomain>& domain, const QpInit& init,
+                                                       const QpIdentity* as = nullptr);
   /// Errors: EINVAL (domain of another device; no such target queue pair).
   Result<std::shared_ptr<ControlQp>> open_xrc_target(const std::shared_ptr<XrcDomain>& domain, uint32_t qpn);
   /// QP1, a UD queue pair for the device's connection manager; `pd` and `cq` are this session's. Its Q_Key is

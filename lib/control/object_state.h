@@ -38,7 +38,11 @@ struct CqState {
   std::vector<transport::CqPosition> rings{};  ///< by engine
 };
 
-/// Not of an XRC domain.
+struct XrcDomainState {
+  uint32_t id = 0;
+  uint32_t engine = 0;
+};
+
 struct SrqState {
   uint32_t id = 0;
   uint32_t engine = 0;

@@ -117,8 +117,9 @@ Result<std::shared_ptr<ControlQp>> ControlQp::create(DeviceSession& session, Ref
     return fail(EINVAL,
                 fmt::format("queue pair {:#x} is not of an engine that {} has for it", as->qpn, device.config().name));
   }
-  const auto doorbells =
-      as != nullptr ? session.take_doorbell(engine, as->on_large_doorbells) : session.take_doorbell(engine, lock);
+  // A target is of another session than it was.
+  const auto doorbells = as != nullptr && !target ? session.take_doorbell(engine, as->on_large_doorbells)
+                                                  : session.take_doorbell(engine, lock);
   if (!doorbells) return std::unexpected(doorbells.error());
   QpNumbers& numbers = device.objects().qp_numbers();
   const auto qpn = as != nullptr ? numbers.take(engine, as->qpn) : gsi ? numbers.take_gsi() : numbers.take(engine);

@@ -34,9 +34,10 @@ Result<std::shared_ptr<ControlSrq>> DeviceSession::create_srq(std::shared_ptr<Pd
   if (!memory) return std::unexpected(memory.error());
   const auto lock = device_->runner().lock();
   if (auto alive = device_->check_alive(); !alive) return std::unexpected(alive.error());
-  if (as != nullptr && as->engine >= device_->engines()) {
-    return fail(EINVAL, fmt::format("cannot go on with shared receive queue {} of engine {}: {} has {} engines", as->id,
-                                    as->engine, device_->config().name, device_->engines()));
+  if (as != nullptr && (as->engine >= device_->engines() || (is_xrc && as->engine != xrc.domain->engine()))) {
+    return fail(EINVAL, fmt::format("cannot go on with shared receive queue {} of engine {}: {} has {} engines, or "
+                                    "its XRC domain is on another one",
+                                    as->id, as->engine, device_->config().name, device_->engines()));
   }
   const auto id = as != nullptr ? device_->objects().take_srq(as->id) : device_->objects().take_srq();
   if (!id) return std::unexpected(id.error());

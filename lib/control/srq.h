@@ -23,6 +23,7 @@ class ControlSrq {
   /// Its number on the device, which requests name for an XRC queue.
   uint32_t id() const { return shared_.id; }
   bool is_xrc() const { return xrc_.domain != nullptr; }
+  const DeviceSession::XrcQueue& xrc() const { return xrc_; }
   uint32_t engine() const { return engine_; }
   uint32_t max_wr() const { return place_.ring.entries; }
   uint32_t max_sge() const { return shared_.max_sge; }

@@ -27,23 +27,40 @@ Result<std::shared_ptr<XrcDomain>> XrcDomain::open(const std::shared_ptr<Device>
                                       device->config().name, file->inode));
     }
   }
-  std::shared_ptr<XrcDomain> made(
-      new XrcDomain(device, file, std::move(keeps), device->objects().choose_engine(device->engines())));
+  const XrcDomainState state{.id = device->objects().xrc_domains().take(),
+                             .engine = device->objects().choose_engine(device->engines())};
+  std::shared_ptr<XrcDomain> made(new XrcDomain(device, file, std::move(keeps), state));
   if (file) files.add(*file, made);
   return made;
 }
 
+Result<std::shared_ptr<XrcDomain>> XrcDomain::adopt(const std::shared_ptr<Device>& device, const XrcDomainState& as,
+                                                    std::optional<XrcFile> file, std::shared_ptr<void> keeps) {
+  std::shared_ptr<XrcDomain> found;  // before the lock: the last reference may go here, and it takes the lock
+  const auto lock = device->runner().lock();
+  if (auto alive = device->check_alive(); !alive) return std::unexpected(alive.error());
+  XrcFiles& files = device->objects().xrc_files();
+  found = files.find(as.id);
+  if (found != nullptr && found->file_ == file && found->engine_ == as.engine) return found;
+  const bool taken = found != nullptr || (file && files.find(*file) != nullptr) || as.engine >= device->engines();
+  if (taken || !device->objects().xrc_domains().take(as.id)) {
+    return fail(EINVAL, fmt::format("{} cannot have XRC domain {} on engine {}: another one has its number or its file",
+                                    device->config().name, as.id, as.engine));
+  }
+  std::shared_ptr<XrcDomain> made(new XrcDomain(device, file, std::move(keeps), as));
+  if (file) files.add(*file, made);
+  files.add(as.id, made);
+  return made;
+}
+
 XrcDomain::XrcDomain(std::shared_ptr<Device> device, std::optional<XrcFile> file, std::shared_ptr<void> keeps,
-                     uint32_t engine)
-    : device_(std::move(device)),
-      file_(file),
-      keeps_(std::move(keeps)),
-      id_(device_->objects().xrc_domains().take()),
-      engine_(engine) {}
+                     const XrcDomainState& state)
+    : device_(std::move(device)), file_(file), keeps_(std::move(keeps)), id_(state.id), engine_(state.engine) {}
 
 XrcDomain::~XrcDomain() {
   const auto lock = device_->runner().lock();
   if (file_) device_->objects().xrc_files().forget(*file_);
+  device_->objects().xrc_files().forget(id_);
   device_->objects().xrc_domains().give_back(id_);
 }
 

@@ -10,6 +10,7 @@
 
 #include <uroce/error.h>
 
+#include "control/object_state.h"
 #include "control/xrc_files.h"
 
 namespace uroce::control {
@@ -30,6 +31,10 @@ class XrcDomain {
   /// `how.exclusive` is set); ENODEV.
   static Result<std::shared_ptr<XrcDomain>> open(const std::shared_ptr<Device>& device, std::optional<XrcFile> file,
                                                  How how, std::shared_ptr<void> keeps);
+  /// The domain of another daemon, which comes once for each of its users. Errors: EINVAL (another one has its number
+  /// or its file), ENODEV.
+  static Result<std::shared_ptr<XrcDomain>> adopt(const std::shared_ptr<Device>& device, const XrcDomainState& as,
+                                                  std::optional<XrcFile> file, std::shared_ptr<void> keeps);
   ~XrcDomain();
   XrcDomain(const XrcDomain&) = delete;
   XrcDomain& operator=(const XrcDomain&) = delete;
@@ -39,6 +44,8 @@ class XrcDomain {
   /// All that belongs to the domain lives on one engine, because engines share nothing.
   uint32_t engine() const { return engine_; }
   const std::shared_ptr<Device>& device() const { return device_; }
+  /// Null without a file.
+  const std::shared_ptr<void>& keeps() const { return keeps_; }
 
   void add(uint32_t qpn, const std::shared_ptr<ControlQp>& target);
   void remove(uint32_t qpn);
@@ -46,7 +53,8 @@ class XrcDomain {
   Result<std::shared_ptr<ControlQp>> target(uint32_t qpn) const;
 
  private:
-  XrcDomain(std::shared_ptr<Device> device, std::optional<XrcFile> file, std::shared_ptr<void> keeps, uint32_t engine);
+  XrcDomain(std::shared_ptr<Device> device, std::optional<XrcFile> file, std::shared_ptr<void> keeps,
+            const XrcDomainState& state);
 
   std::shared_ptr<Device> device_;
   std::optional<XrcFile> file_;

@@ -26,6 +26,13 @@ class XrcFiles {
     return found != domains_.end() ? found->second.lock() : nullptr;
   }
   void add(const XrcFile& file, const std::shared_ptr<XrcDomain>& domain) { domains_[file] = domain; }
+  /// The domain that came from another daemon under this number; nullptr: none did.
+  std::shared_ptr<XrcDomain> find(uint32_t number) const {
+    const auto found = adopted_.find(number);
+    return found != adopted_.end() ? found->second.lock() : nullptr;
+  }
+  void add(uint32_t number, const std::shared_ptr<XrcDomain>& domain) { adopted_[number] = domain; }
+  void forget(uint32_t number) { adopted_.erase(number); }
   /// A domain of the file has gone. Another one may have taken its place.
   void forget(const XrcFile& file) {
     const auto found = domains_.find(file);
@@ -34,6 +41,7 @@ class XrcFiles {
 
  private:
   std::map<XrcFile, std::weak_ptr<XrcDomain>> domains_;
+  std::map<uint32_t, std::weak_ptr<XrcDomain>> adopted_;
 };
 
 }  // namespace uroce::control

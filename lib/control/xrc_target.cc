@@ -41,7 +41,7 @@ std::shared_ptr<ControlQp> hold(std::shared_ptr<DeviceSession> session, std::sha
 }  // namespace
 
 Result<std::shared_ptr<ControlQp>> DeviceSession::create_xrc_target(const std::shared_ptr<XrcDomain>& domain,
-                                                                    const QpInit& init) {
+                                                                    const QpInit& init, const QpIdentity* as) {
   if (auto ok = check_domain(domain.get()); !ok) return std::unexpected(ok.error());
   auto session = device_->objects().xrc_sessions().of(owner_.user, [this] { return open(device_, nullptr, owner_); });
   if (!session) return std::unexpected(session.error());
@@ -55,7 +55,7 @@ Result<std::shared_ptr<ControlQp>> DeviceSession::create_xrc_target(const std::s
   ControlQp::Refs refs;
   refs.pd = std::move(*pd);
   refs.xrc_domain = domain;
-  auto qp = ControlQp::create(**session, std::move(refs), target, false);
+  auto qp = ControlQp::create(**session, std::move(refs), target, false, as);
   if (!qp) return std::unexpected(qp.error());
   domain->add((*qp)->qpn(), *qp);
   return hold(shared_from_this(), std::move(*qp));

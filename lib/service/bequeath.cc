@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
+#include <set>
 
 #include "control/address_handle.h"
 #include "control/cq.h"
@@ -13,6 +14,7 @@
 #include "control/srq.h"
 #include "control/window.h"
 #include "service/bequeath_cm.h"
+#include "service/estate_of_xrc.h"
 #include "service/place_of.h"
 
 namespace uroce::service {
@@ -47,9 +49,10 @@ class DeviceRows {
 
   Result<void> write(uint32_t number) {
     if (auto possible = check(); !possible) return possible;
-    for (auto part : {&DeviceRows::pieces, &DeviceRows::domains, &DeviceRows::regions, &DeviceRows::prepared,
-                      &DeviceRows::windows, &DeviceRows::channels, &DeviceRows::completion_queues,
-                      &DeviceRows::shared_queues, &DeviceRows::handles, &DeviceRows::queue_pairs, &DeviceRows::flows}) {
+    for (auto part :
+         {&DeviceRows::pieces, &DeviceRows::domains, &DeviceRows::regions, &DeviceRows::prepared, &DeviceRows::windows,
+          &DeviceRows::channels, &DeviceRows::completion_queues, &DeviceRows::xrc_domains, &DeviceRows::shared_queues,
+          &DeviceRows::handles, &DeviceRows::queue_pairs, &DeviceRows::flows}) {
       number_ = number;
       if (auto written = (this->*part)(); !written) return written;
     }
@@ -58,7 +61,7 @@ class DeviceRows {
 
  private:
   Result<void> check() const {
-    if (client_.xrc_domains.size() != 0) return cannot("it has an XRC domain");
+    if (client_.xrc_domains.size() != 0 && !out_.can_add<XrcDomainRow>()) return cannot("it has an XRC domain");
     if (client_.flows.size() != 0 && !out_.can_add<FlowRow>()) return cannot("it has receive rules");
     if (client_.prepared && !out_.can_add<PreparedRow>()) return cannot("a registration of many segments has begun");
     if (!client_.arena->can_be_adopted()) return cannot("userfaultfd is not permitted here, so its queues are sealed");
@@ -227,7 +230,28 @@ class DeviceRows {
     return {};
   }
 
+  Result<void> xrc_domains() {
+    std::set<uint32_t> written;
+    const auto write = [&](const control::XrcDomain& domain, uint32_t id) -> Result<void> {
+      auto row = row_of(domain, id, out_);
+      if (!row) return std::unexpected(row.error());
+      written.insert(domain.id());
+      out_.add(*row);
+      return {};
+    };
+    for (const auto& [id, opened] : client_.xrc_domains.after(0, SIZE_MAX)) {
+      if (auto done = write(*opened->domain, id); !done) return done;
+    }
+    for (const auto& [id, srq] : client_.srqs.after(0, SIZE_MAX)) {
+      if (!srq->is_xrc() || written.contains(srq->xrc().domain->id())) continue;
+      if (!out_.can_add<XrcDomainRow>()) return cannot("it uses XRC");
+      if (auto done = write(*srq->xrc().domain, 0); !done) return done;
+    }
+    return {};
+  }
+
   Result<void> shared_queues() {
+    const Numbers cqs(client_.cqs);
     for (const auto& [id, srq] : client_.srqs.after(0, SIZE_MAX)) {
       const auto state = srq->state();
       out_.add(SrqRow{.id = id,
@@ -237,7 +261,9 @@ class DeviceRows {
                       .max_sge = srq->max_sge(),
                       .place = place_of(srq->memory()),
                       .engine = state.engine,
-                      .next = state.next});
+                      .next = state.next,
+                      .xrc_domain = srq->is_xrc() ? srq->xrc().domain->id() : 0,
+                      .xrc_cq = srq->is_xrc() ? cqs.of(srq->xrc().cq) : 0});
     }
     return {};
   }
@@ -269,7 +295,8 @@ class DeviceRows {
     const Numbers cqs(client_.cqs);
     const Numbers srqs(client_.srqs);
     for (const auto& [id, qp] : client_.qps.after(0, SIZE_MAX)) {
-      if (qp->type() == QpType::xrc_initiator || qp->type() == QpType::xrc_target) return cannot("it uses XRC");
+      if (is_xrc(qp->type()) && !out_.can_add<XrcDomainRow>()) return cannot("it uses XRC");
+      if (qp->type() == QpType::xrc_target) continue;  // bequeath_targets()
       const auto identity = qp->identity();
       const QpInit init = qp->init();
       QpRow row{.id = id,

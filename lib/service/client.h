@@ -56,6 +56,8 @@ class Client {
   bool done() const { return done_.load(std::memory_order_acquire); }
   /// Any thread: the program has closed the connection, and its objects are not all released yet.
   bool departing() const { return !done() && connection_.peer_has_closed(); }
+  /// Its devices. Any thread.
+  std::vector<ClientState*> devices() const;
   /// The version that it and the daemon speak. Any thread.
   uint32_t protocol() const { return program_.protocol; }
   /// Of the user who pays.
@@ -84,8 +86,6 @@ class Client {
   void be_replaced();
   /// The device that a request is for. Errors: EINVAL (there is none).
   Result<ClientState*> device_of(const message::RequestHeader& header);
-  /// Any thread.
-  std::vector<ClientState*> devices() const;
   Result<void> send(ClientState* device, uint32_t sequence, const Result<Reply>& answer);
   void release();
 

@@ -63,11 +63,11 @@ Result<std::span<const std::byte>> EstateReader::take_bytes(Row kind) {
   return bytes;
 }
 
-Result<void> EstateReader::skip_to(Row kind) {
+Result<void> EstateReader::skip_to(std::initializer_list<Row> kinds) {
   while (!at_end()) {
     const auto found = next();
     if (!found) return std::unexpected(found.error());
-    if (*found == kind) break;
+    if (std::ranges::find(kinds, *found) != kinds.end()) break;
     left_ = left_.subspan(kHeader + length_of(left_));
   }
   return {};

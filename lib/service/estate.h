@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -78,8 +79,8 @@ class EstateReader {
     if (!message::decode(*bytes, row, estate_.versions.estate)) return bad_row(T::kRow);
     return row;
   }
-  /// Goes on at the next row of the kind, or at the end. Errors: EPROTO.
-  Result<void> skip_to(Row kind);
+  /// Goes on at the next row of one of the kinds, or at the end. Errors: EPROTO.
+  Result<void> skip_to(std::initializer_list<Row> kinds);
   /// A descriptor of the estate, which gives it once. Errors: EPROTO.
   Result<message::Fd> take_fd(uint32_t number);
   /// It stays the estate's. Errors: EPROTO.

@@ -46,6 +46,8 @@ enum class Row : uint8_t {
   qpns = 33,
   addresses = 34,
   counters = 35,
+  xrc_domain = 36,  // xrc_rows.h
+  xrc_target = 37,
   // These are in cm_rows.h.
   cm_manager = 40,
   cm_agent = 41,
@@ -206,8 +208,11 @@ struct SrqRow {
   message::Place place{};
   uint32_t engine = 0;
   uint32_t next = 0;
+  uint32_t xrc_domain = 0;  ///< number; 0: it is of none
+  uint32_t xrc_cq = 0;
   static void fields(auto& self, auto& archive) {
     archive(self.id, self.number, self.pd, self.max_wr, self.max_sge, self.place, self.engine, self.next);
+    archive.since(2, self.xrc_domain, self.xrc_cq);
   }
 };
 

@@ -12,6 +12,7 @@
 #include "control/window.h"
 #include "service/bequeath.h"
 #include "service/device_operations.h"
+#include "service/estate_of_xrc.h"
 #include "service/memory_operations.h"
 #include "service/qp_operations.h"
 #include "transport/qp/snapshot_check.h"
@@ -32,7 +33,7 @@ class Heir {
     while (!in_.at_end()) {
       const auto kind = in_.next();
       if (!kind) return std::unexpected(kind.error());
-      if (*kind == Row::program || *kind == Row::device || *kind == Row::cm_program) break;
+      if (*kind == Row::program || *kind == Row::device || *kind == Row::cm_program || *kind == Row::xrc_target) break;
       if (auto made = make(*kind); !made) return made;
     }
     return segments_.empty() ? Result<void>() : fail(EPROTO, "the estate has segments without a region");
@@ -48,6 +49,7 @@ class Heir {
       case Row::window: return with<WindowRow>(&Heir::window);
       case Row::channel: return with<ChannelRow>(&Heir::channel);
       case Row::cq: return with<CqRow>(&Heir::cq);
+      case Row::xrc_domain: return with<XrcDomainRow>(&Heir::xrc_domain);
       case Row::srq: return with<SrqRow>(&Heir::srq);
       case Row::address_handle: return with<AddressHandleRow>(&Heir::handle);
       case Row::qp: return with<QpRow>(&Heir::qp);
@@ -204,12 +206,34 @@ class Heir {
                 "completion queue", client_.charge(Resource::cq));
   }
 
+  Result<void> xrc_domain(const XrcDomainRow& row) {
+    auto domain = adopt_domain(session().device(), row, in_);
+    if (!domain) return std::unexpected(domain.error());
+    domains_[row.number] = *domain;
+    if (row.id == 0) return {};
+    auto opened = std::make_shared<ClientXrcDomain>();
+    opened->domain = std::move(*domain);
+    auto descriptor = client_.charge(Resource::descriptor, row.has_file ? 1 : 0);
+    if (!descriptor) return std::unexpected(descriptor.error());
+    opened->descriptor = std::move(*descriptor);
+    return keep(client_.xrc_domains, row.id, Result<std::shared_ptr<ClientXrcDomain>>(std::move(opened)), "XRC domain",
+                client_.charge(Resource::pd));
+  }
+
   Result<void> srq(const SrqRow& row) {
     auto pd = client_.pds.find(row.pd);
     if (!pd) return std::unexpected(pd.error());
     const control::SrqState as{.id = row.number, .engine = row.engine, .next = row.next};
     client_.arena->expect({&row.place, 1});
-    return keep(client_.srqs, row.id, session().create_srq(std::move(*pd), row.max_wr, row.max_sge, {}, &as),
+    control::DeviceSession::XrcQueue xrc;
+    if (row.xrc_domain != 0) {
+      const auto domain = domains_.find(row.xrc_domain);
+      auto cq = client_.cqs.find(row.xrc_cq);
+      if (domain == domains_.end() || !cq) return senseless("shared receive queue", row.id);
+      xrc = {.domain = domain->second, .cq = std::move(*cq)};
+    }
+    return keep(client_.srqs, row.id,
+                session().create_srq(std::move(*pd), row.max_wr, row.max_sge, std::move(xrc), &as),
                 "shared receive queue", client_.charge(Resource::srq));
   }
 
@@ -238,7 +262,7 @@ class Heir {
 
   Result<void> qp(const QpRow& row) {
     const message::CreateQp& created = row.created;
-    if (!is_known(created.type) || created.type == QpType::xrc_initiator || created.type == QpType::xrc_target) {
+    if (!is_known(created.type) || created.type == QpType::xrc_target) {
       return senseless("queue pair", row.id);
     }
     if (created.type == QpType::raw_packet) {
@@ -283,6 +307,7 @@ class Heir {
   ClientState& client_;
   EstateReader& in_;
   std::vector<message::Segment> segments_;
+  std::map<uint32_t, std::shared_ptr<control::XrcDomain>> domains_;  // by their number of the device
   std::map<uint32_t, std::shared_ptr<control::CqChannel>> closed_channels_;
 };
 

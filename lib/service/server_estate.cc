@@ -6,6 +6,7 @@
 
 #include "service/bequeath_cm.h"
 #include "service/estate_of_devices.h"
+#include "service/estate_of_xrc.h"
 #include "service/server_impl.h"
 
 namespace uroce::service {
@@ -85,18 +86,20 @@ Result<void> Server::Impl::check(const EstateVersions& versions) const {
   return {};
 }
 
-std::pair<Estate, Bequest> Server::Impl::estate(const EstateVersions& versions) {
+Result<std::pair<Estate, Bequest>> Server::Impl::estate(const EstateVersions& versions) {
   std::pair<Estate, Bequest> out;
   out.first.versions = versions;
   EstateWriter rows(out.first);
   bequeath_devices(*this, rows);
   if (connection_manager != nullptr) service::bequeath(*connection_manager, rows);
+  std::vector<ClientState*> gone_over;
   for (const auto& client : all()) {
     if (client->done() || client->is_successor()) continue;
     const auto before = rows.mark();
     const auto written = client->bequeath(rows);
     if (written) {
       out.second.queue_pairs += client->queue_pairs();
+      std::ranges::copy(client->devices(), std::back_inserter(gone_over));
       continue;
     }
     rows.take_back(before);
@@ -104,6 +107,7 @@ std::pair<Estate, Bequest> Server::Impl::estate(const EstateVersions& versions) 
     log(Severity::warning, fmt::format("the restart will disconnect client {} ({}, process {}): {}", client->id(),
                                        client->peer().command, client->peer().pid, written.error().text));
   }
+  if (auto written = bequeath_targets(gone_over, rows); !written) return std::unexpected(written.error());
   return out;
 }
 
@@ -117,7 +121,21 @@ Result<Bequest> Server::Impl::inherit(Estate estate) {
     return std::unexpected(numbers.error());
   }
   if (auto connections = inherit_connections(rows); !connections) return std::unexpected(connections.error());
+  const auto find = [this](uint32_t id) -> ClientState* {
+    for (const auto& client : inherited) {
+      for (ClientState* device : client->devices()) {
+        if (device->id == id) return device;
+      }
+    }
+    return nullptr;
+  };
   while (!rows.at_end()) {
+    const auto kind = rows.next();
+    if (!kind) return std::unexpected(kind.error());
+    if (*kind == Row::xrc_target) {
+      if (auto made = inherit_target(rows, find); !made) return std::unexpected(made.error());
+      continue;
+    }
     auto program = rows.take<ProgramRow>();
     if (!program) return std::unexpected(program.error());
     auto socket = rows.take_fd(program->socket);
@@ -125,7 +143,6 @@ Result<Bequest> Server::Impl::inherit(Estate estate) {
     auto client = client_of(std::move(*socket), program->id);
     const auto made = client->inherit(*program, rows);
     if (made) {
-      result.queue_pairs += client->queue_pairs();
       add_inherited(std::move(client), program->id);
       continue;
     }
@@ -134,8 +151,9 @@ Result<Bequest> Server::Impl::inherit(Estate estate) {
                                        client->peer().command, client->peer().pid, made.error().text));
     client->abandon();
     not_inherited.push_back(std::move(client));
-    if (auto skipped = rows.skip_to(Row::program); !skipped) return std::unexpected(skipped.error());
+    if (auto skipped = rows.skip_to({Row::program, Row::xrc_target}); !skipped) return std::unexpected(skipped.error());
   }
+  for (const auto& client : inherited) result.queue_pairs += client->queue_pairs();
   return result;
 }
 

@@ -121,7 +121,7 @@ struct Server::Impl final : ServerView {
   /// Ends that, and begins to serve the inherited clients.
   void move_on();
   /// The objects of the clients, while all stands still. Clients that no other daemon can serve are left out.
-  std::pair<Estate, Bequest> estate(const EstateVersions& versions);
+  Result<std::pair<Estate, Bequest>> estate(const EstateVersions& versions);
   /// Makes the objects that the clients of another daemon had; the engines stand still until move_on(). Clients of whom
   /// the rows make no sense are left out. Errors: ETIMEDOUT; EPROTO, where the whole makes no sense.
   Result<Bequest> inherit(Estate estate);

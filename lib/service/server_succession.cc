@@ -38,7 +38,9 @@ void Server::go_on() {
 }
 
 Result<Bequest> Server::bequeath(message::SuccessionLink& successor, const EstateVersions& versions) {
-  const auto [estate, bequest] = impl_->estate(versions);
+  const auto left = impl_->estate(versions);
+  if (!left) return std::unexpected(left.error());
+  const auto& [estate, bequest] = *left;
   if (auto sent = send_estate(successor, estate); !sent) return std::unexpected(sent.error());
   return bequest;
 }

@@ -15,10 +15,13 @@
 namespace uroce::service {
 namespace {
 
-struct HeldFile {
-  control::XrcFile file{};
-  std::shared_ptr<message::Fd> fd{};  ///< keeps the inode's number from being used again
-};
+Result<Reply> add_target(ClientState& client, Charge charge, Result<std::shared_ptr<control::ControlQp>> qp) {
+  if (!qp) return std::unexpected(qp.error());
+  const uint32_t qpn = (*qp)->qpn();
+  return reply(client, message::XrcTargetReply{.id = client.qps.add(std::move(*qp), std::move(charge)), .qpn = qpn});
+}
+
+}  // namespace
 
 // Clients that pass descriptors of one inode share a domain, as on a kernel's device (ib_uverbs_open_xrcd). Any open
 // file will do there, whether for reading or for writing. A descriptor with O_PATH is none: it needs no right to the
@@ -43,14 +46,6 @@ Result<HeldFile> hold_file(const message::Fd& fd) {
   held.file = {.device = about.st_dev, .inode = about.st_ino};
   return held;
 }
-
-Result<Reply> add_target(ClientState& client, Charge charge, Result<std::shared_ptr<control::ControlQp>> qp) {
-  if (!qp) return std::unexpected(qp.error());
-  const uint32_t qpn = (*qp)->qpn();
-  return reply(client, message::XrcTargetReply{.id = client.qps.add(std::move(*qp), std::move(charge)), .qpn = qpn});
-}
-
-}  // namespace
 
 Result<Reply> open_xrc_domain(ClientState& client, const message::OpenXrcDomain& request, Call& call) {
   if (call.fds.size() > 1) {
