@@ -122,6 +122,7 @@ namespace uroce::service {
 
 struct CmManagerRow {
   static constexpr Row kRow = Row::cm_manager;
+  static constexpr uint32_t kSince = 2;
   uint32_t next_number = 1;
   std::vector<cm::SlowedSnapshot> slowed{};
   static void fields(auto& self, auto& archive) { archive(self.next_number, self.slowed); }
@@ -129,6 +130,7 @@ struct CmManagerRow {
 
 struct CmAgentRow {
   static constexpr Row kRow = Row::cm_agent;
+  static constexpr uint32_t kSince = 2;
   std::string device{};
   SecretPermutation::Key key{};  ///< of the stream of connection ids
   uint32_t ids_given = 0;
@@ -142,12 +144,14 @@ struct CmAgentRow {
 
 struct CmConnectionRow {
   static constexpr Row kRow = Row::cm_connection;
+  static constexpr uint32_t kSince = 2;
   cm::ConnectionSnapshot connection{};
   static void fields(auto& self, auto& archive) { archive(self.connection); }
 };
 
 struct CmOutgoingRow {
   static constexpr Row kRow = Row::cm_outgoing;
+  static constexpr uint32_t kSince = 2;
   cm::OutgoingSnapshot mad{};
   static void fields(auto& self, auto& archive) {
     archive(self.mad.path, self.mad.mad);
@@ -157,18 +161,21 @@ struct CmOutgoingRow {
 
 struct CmIncomingRow {
   static constexpr Row kRow = Row::cm_incoming;
+  static constexpr uint32_t kSince = 2;
   cm::IncomingSnapshot mad{};
   static void fields(auto& self, auto& archive) { archive(self.mad.source, self.mad.destination, self.mad.mad); }
 };
 
 struct CmProgramRow {
   static constexpr Row kRow = Row::cm_program;
+  static constexpr uint32_t kSince = 2;
   uint32_t last_channel = 0;
   static void fields(auto& self, auto& archive) { archive(self.last_channel); }
 };
 
 struct CmChannelRow {
   static constexpr Row kRow = Row::cm_channel;
+  static constexpr uint32_t kSince = 2;
   uint32_t number = 0;
   uint32_t owed = 0;
   uint32_t read_end = 0;  ///< descriptors
@@ -178,6 +185,7 @@ struct CmChannelRow {
 
 struct CmIdRow {
   static constexpr Row kRow = Row::cm_id;
+  static constexpr uint32_t kSince = 2;
   cm::IdSnapshot id{};
   uint32_t device = 0;  ///< of the program's, which has the queue pair
   uint32_t qp = 0;      ///< that connects together with it; 0: none
@@ -186,6 +194,7 @@ struct CmIdRow {
 
 struct CmEventRow {
   static constexpr Row kRow = Row::cm_event;
+  static constexpr uint32_t kSince = 2;
   uint32_t channel = 0;
   CmEvent event{};
   static void fields(auto& self, auto& archive) { archive(self.channel, self.event); }

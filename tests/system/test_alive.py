@@ -20,7 +20,7 @@ from veth import UROCE, by
 RESTARTS = int(os.environ.get("UROCE_RESTARTS", "3"))
 RUN = BUILD / "apps" / "uroce-run" / "uroce-run"
 CLIENT = BUILD / "tests" / "system" / "clients" / "client_alive"
-LANES = "rc=3,srq=2,uc=1,ud=1"
+LANES = "rc=3,srq=2,xrc=2,uc=1,ud=1"
 LOSS = {"seed": 7, "lose": 0.01, "repeat": 0, "delay": 0}
 
 
