@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/resource.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <uroce/version.h>
 #include <atomic>
 #include <cerrno>
-#include <ctime>
 #include <set>
 #include <thread>
 
@@ -24,11 +22,13 @@
 #include "uroced/heritage.h"
 #include "uroced/log.h"
 #include "uroced/metrics_server.h"
+#include "uroced/metrics_state.h"
 #include "uroced/ping_answers.h"
+#include "uroced/reload.h"
 #include "uroced/rights.h"
+#include "uroced/service_manager.h"
 #include "uroced/signals.h"
 #include "uroced/socket_right.h"
-#include "uroced/watchdog.h"
 
 namespace uroce::daemon {
 
@@ -53,17 +53,19 @@ class Daemon {
     if (auto ok = start(); !ok) {
       log_->error("{}", ok.error().text);
       if (heritage_) heritage_->give_up(ok.error());
+      if (heritage_ && heritage_->of_ended()) begin_anew();
       end_services();
       return ok.error().code == EINVAL ? kUnusable : kFailed;
     }
-    sd_notifyf(0, "READY=1\nSTATUS=serving %s", fmt::format("{}", fmt::join(stack_->devices(), ", ")).c_str());
+    manager_.ready(fmt::format("serving {}", fmt::join(stack_->devices(), ", ")));
     log_->info("serving {} on {}", fmt::join(stack_->devices(), ", "), config_.server.socket);
-    start_watchdog();
+    manager_.start_watchdog();
     for (;;) {
       const auto signal = next_signal(time_to_look());
       feed_watchdog();
       if (signal == Signals::kBell) answer_successor();
-      if (signal == SIGHUP) reload();
+      if (signal == SIGHUP) read_settings_again();
+      if (signal == SIGTERM) leave_to_next_run();
       if (signal == SIGTERM) return drain("SIGTERM");
       if (signal == SIGINT) return drain("SIGINT");
       if (unused()) return drain("no program uses this daemon, which uroce-run started");
@@ -106,8 +108,10 @@ class Daemon {
     auto rights = Rights::plan(config_, *log_);
     if (!rights) return std::unexpected(rights.error());
     rights_ = std::move(*rights);
-    if (command_.replace) {
-      auto heritage = Heritage::find(config_.server.socket);
+    auto kept = manager_.take_kept();
+    if (kept || command_.replace) {
+      auto heritage =
+          kept ? Heritage::of_ended(config_.server.socket, std::move(kept)) : Heritage::find(config_.server.socket);
       if (!heritage) return std::unexpected(heritage.error());
       heritage_ = std::move(*heritage);
       return {};
@@ -129,10 +133,19 @@ class Daemon {
     return belongings;
   }
 
+  /// The last run of the service left nothing of use: its clients' connections end here.
+  void begin_anew() {
+    log_->warn("the clients of the uroced before end; starting without them");
+    log_->flush();
+    manager_.forget();
+    start_anew();
+  }
+
   Result<void> take_over() {
     if (auto ok = heritage_->take_over(*server_, *log_); !ok) return ok;
     glue::StackAccess::awaken(*stack_);
     socket_right_->become_owner();
+    if (heritage_->of_ended()) manager_.forget();
     heritage_.reset();
     if (auto ok = metrics_socket_ ? start_metrics() : Result<void>(); !ok) log_->error("{}", ok.error().text);
     server_->begin();
@@ -167,21 +180,9 @@ class Daemon {
   }
 
   /// The thread of the metrics.
-  std::optional<metrics::State> metrics_state() {
+  std::optional<metrics::State> metrics_state() const {
     const service::Server* server = serving_.load();
-    if (server == nullptr) return std::nullopt;
-    metrics::State state{.version = kVersion};
-    for (const auto& device : glue::StackAccess::devices(*stack_)) {
-      const DeviceInfo info = device->info();
-      state.devices.push_back({.name = info.name,
-                               .link_up = info.link_up,
-                               .path_mtu_bytes = mtu_bytes(info.active_mtu),
-                               .counters = server->counters(*device)});
-    }
-    state.engines = glue::StackAccess::engines(*stack_);
-    state.clients = server->clients();
-    state.users = server->users();
-    return state;
+    return server != nullptr ? std::optional(read_metrics(*stack_, *server)) : std::nullopt;
   }
 
   Result<void> start_server(const std::vector<std::shared_ptr<control::Device>>& devices, service::PortAccess ports) {
@@ -202,33 +203,16 @@ class Daemon {
     return rights_->leave_to_main_thread();
   }
 
-  /// If systemd asks for it.
-  void start_watchdog() {
-    uint64_t limit_us = 0;
-    if (sd_watchdog_enabled(0, &limit_us) > 0) watchdog_.emplace(std::chrono::microseconds(limit_us));
-  }
-
   /// Programs that uroce-run does not know of may be there, too: it was killed, or did not start them.
   bool unused() const { return server_->clients().empty() && socket_right_->no_longer_needed(); }
 
   /// Negative: never.
   milliseconds time_to_look() const {
     if (socket_right_->of_uroce_run()) return kLookForUse;
-    if (!watchdog_) return milliseconds(-1);
-    return std::chrono::ceil<milliseconds>(watchdog_->time_to_look(Clock::now()));
+    return manager_.time_to_look();
   }
 
-  void feed_watchdog() {
-    if (!watchdog_) return;
-    const auto verdict = watchdog_->look(Clock::now(), glue::StackAccess::rounds(*stack_));
-    if (!verdict) return;
-    for (const std::size_t i : verdict->stuck) {
-      log_->error("engine {} has made no round for {} ms; the watchdog is not fed", i,
-                  std::chrono::duration_cast<milliseconds>(watchdog_->interval()).count());
-    }
-    for (const std::size_t i : verdict->turning) log_->warn("engine {} turns again", i);
-    if (verdict->feed) sd_notify(0, "WATCHDOG=1");
-  }
+  void feed_watchdog() { manager_.feed_watchdog(glue::StackAccess::rounds(*stack_), *log_); }
 
   /// Raises the limit of descriptors: each client has a connection, descriptors for events and shared memory.
   void raise_descriptor_limit() {
@@ -253,43 +237,6 @@ class Daemon {
     }
   }
 
-  void reload() {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld",
-               static_cast<long long>(now.tv_sec) * 1'000'000 + now.tv_nsec / 1000);
-    apply(load_config(command_));
-    sd_notify(0, "READY=1");
-  }
-
-  void apply(const std::expected<Config, ConfigErrors>& next) {
-    if (!next) {
-      for (const std::string& error : next.error()) log_->error("{}", error);
-      log_->error("SIGHUP: the file has errors; the settings stay as they are");
-      return;
-    }
-    const auto changes = changes_between(config_, *next);
-    Config wanted = config_;
-    apply_live(wanted, *next);
-    if (auto done = glue::StackAccess::set_addresses(*stack_, wanted.stack_options()); !done) {
-      log_->error("{}", done.error().text);
-      log_->error("SIGHUP: the settings stay as they are");
-      return;
-    }
-    config_ = std::move(wanted);
-    log_->set_level(config_.log_level);
-    server_->set_budgets(config_.server.budgets);
-    server_->set_max_clients(config_.server.max_clients);
-    for (const Change& one : changes) {
-      if (one.live) {
-        log_->info("{} changes from {} to {}", one.key, one.before, one.after);
-      } else {
-        log_->warn("{} changes from {} to {} only when uroced is restarted", one.key, one.before, one.after);
-      }
-    }
-    log_->info("SIGHUP: {}", changes.empty() ? "nothing has changed" : "the settings were read again");
-  }
-
   // Clients' threads call these two.
   Result<std::vector<message::DeviceFacts>> facts() const {
     if (serving_ == nullptr) return fail(EAGAIN, "the running daemon is still starting; try again");
@@ -305,11 +252,24 @@ class Daemon {
   }
 
   void answer_successor() {
-    if (const auto request = desk_->request()) desk_->refuse(hand_over(*request, *server_, *stack_, *log_));
+    if (const auto request = desk_->request()) desk_->refuse(hand_over(*request, *server_, *stack_, manager_, *log_));
+  }
+
+  void read_settings_again() {
+    manager_.reloading();
+    reload(command_, config_, *stack_, *server_, *log_);
+    manager_.reloaded();
+  }
+
+  /// Returns only if this daemon is to end its clients itself.
+  void leave_to_next_run() {
+    if (!manager_.keeps()) return;
+    const Error why = leave(*server_, *stack_, [this] { return lend(); }, manager_, *log_);
+    log_->warn("the clients do not outlive this daemon: {}", why.text);
   }
 
   int drain(std::string_view why) {
-    sd_notify(0, "STOPPING=1");
+    manager_.stopping();
     signals_.leave_at_a_later_one();
     desk_->close();
     log_->info("{}: ending {} connections", why, server_->clients().size());
@@ -348,6 +308,7 @@ class Daemon {
 
   const CommandLine& command_;
   Signals signals_;  // before any thread
+  ServiceManager manager_;
   Config config_;
   std::shared_ptr<Log> log_;
   std::optional<Rights> rights_;
@@ -361,7 +322,6 @@ class Daemon {
   std::unique_ptr<service::Server> server_;  // must end before the stack
   std::atomic<const service::Server*> serving_{nullptr};
   std::unique_ptr<MetricsServer> metrics_;  // reads all of the above
-  std::optional<Watchdog> watchdog_;
 };
 
 }  // namespace

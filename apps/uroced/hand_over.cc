@@ -1,10 +1,16 @@
 #include "uroced/hand_over.h"
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
+#include <string_view>
 
-#include <systemd/sd-daemon.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#include <uroce/version.h>
 
 #include "pmd_glue/stack_access.h"
 
@@ -12,40 +18,108 @@ namespace uroce::daemon {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using message::Step;
 
-Result<service::Bequest> bequeath(const SuccessionDesk::Request& request, service::Server& server) {
-  message::SuccessionLink& successor = *request.link;
-  auto bequest = server.bequeath(successor, request.versions);
+/// Of the socket whose queue holds everything until the next run reads it. The kernel allows net.core.wmem_max.
+constexpr int kQueueBytes = 8 << 20;
+/// To write into that queue, which nobody reads meanwhile.
+constexpr std::chrono::milliseconds kRoomInQueue{200};
+
+Result<service::Bequest> bequeath(message::SuccessionLink& successor, service::Server& server,
+                                  const service::EstateVersions& versions, message::StandingSince since) {
+  auto bequest = server.bequeath(successor, versions);
   if (!bequest) return bequest;
-  if (auto ok = successor.send(message::Step::bequeathed); !ok) return std::unexpected(ok.error());
-  if (auto packet = successor.receive({message::Step::imported}, message::kStepPatience); !packet) {
-    return std::unexpected(packet.error());
-  }
-  if (auto ok = successor.send(message::Step::go); !ok) return std::unexpected(ok.error());
+  since.refused = bequest->refused;
+  std::vector<std::byte> body;
+  message::encode(body, since);
+  if (auto ok = successor.send(Step::bequeathed, body); !ok) return std::unexpected(ok.error());
   return bequest;
+}
+
+/// Everything stands still between the two halves of `pass`, and goes on where it fails.
+template <class Pass>
+Result<service::Bequest> while_standing(service::Server& server, Stack& stack, const Pass& pass) {
+  const message::StandingSince since{.at_ns = message::now_for_both_ns()};
+  if (auto held = server.hold(); !held) return std::unexpected(held.error());
+  glue::StackAccess::freeze(stack);
+  auto passed = pass(since);
+  if (passed) return passed;
+  glue::StackAccess::thaw(stack);
+  server.go_on();
+  return passed;
+}
+
+/// The sockets, their paths and the files are the successor's by now: nothing may be undone.
+[[noreturn]] void end(Stack& stack, Log& log) {
+  glue::StackAccess::abandon(stack);
+  log.flush();
+  _exit(EXIT_SUCCESS);
+}
+
+Result<void> pass_first(message::SuccessionLink& next, const Stack& stack, const message::Belongings& lent) {
+  const auto facts = glue::StackAccess::facts(stack);
+  if (!facts) return std::unexpected(facts.error());
+  if (auto whole = lent.complete(); !whole) return whole;
+  std::vector<std::byte> body;
+  message::encode(body, message::TakeOver{.version = kVersion, .devices = *facts});
+  if (auto sent = next.send(Step::facts, body); !sent) return sent;
+  return next.send_belongings(lent);
 }
 
 }  // namespace
 
-Error hand_over(const SuccessionDesk::Request& successor, service::Server& server, Stack& stack, Log& log) {
-  const auto begun = Clock::now();
-  if (auto held = server.hold(); !held) return held.error();
-  glue::StackAccess::freeze(stack);
-  const auto bequest = bequeath(successor, server);
-  if (!bequest) {
-    glue::StackAccess::thaw(stack);
-    server.go_on();
-    return bequest.error();
-  }
+Error hand_over(const SuccessionDesk::Request& successor, service::Server& server, Stack& stack,
+                ServiceManager& manager, Log& log) {
+  message::SuccessionLink& link = *successor.link;
+  int64_t begun_ns = 0;
+  const auto bequest = while_standing(server, stack, [&](const message::StandingSince& since) {
+    begun_ns = since.at_ns;
+    auto passed = bequeath(link, server, successor.versions, since);
+    if (!passed) return passed;
+    if (auto packet = link.receive({Step::imported}, message::kStepPatience); !packet) {
+      return Result<service::Bequest>(std::unexpected(packet.error()));
+    }
+    if (auto ok = link.send(Step::go); !ok) return Result<service::Bequest>(std::unexpected(ok.error()));
+    return passed;
+  });
+  if (!bequest) return bequest.error();
   log.info("handed over to process {}: frozen {} ms, {} queue pairs, {} clients refused", successor.pid,
-           std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun).count(), bequest->queue_pairs,
-           bequest->refused);
-  sd_notifyf(0, "MAINPID=%d", static_cast<int>(successor.pid));
-  glue::StackAccess::abandon(stack);
-  log.flush();
-  // The sockets, their paths and the files are the successor's by now: nothing may be undone.
-  _exit(EXIT_SUCCESS);
+           (message::now_for_both_ns() - begun_ns) / 1'000'000, bequest->queue_pairs, bequest->refused);
+  manager.main_process(successor.pid);
+  end(stack, log);
+}
+
+Error leave(service::Server& server, Stack& stack, const std::function<message::Belongings()>& lend,
+            ServiceManager& manager, Log& log) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return {errno, fmt::format("socketpair: {}", std::strerror(errno))};
+  }
+  setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &kQueueBytes, sizeof kQueueBytes);
+  message::Connection writer{message::Fd(ends[0])};
+  const message::Fd reader(ends[1]);
+  writer.set_timeouts(std::chrono::milliseconds(0), kRoomInQueue);
+  message::SuccessionLink next(writer);
+  if (auto ok = pass_first(next, stack, lend()); !ok) return ok.error();
+  const auto bequest = while_standing(server, stack, [&](const message::StandingSince& since) {
+    auto passed = bequeath(next, server, {}, since);
+    if (!passed) return passed;
+    if (auto ok = next.send(Step::go); !ok) return Result<service::Bequest>(std::unexpected(ok.error()));
+    if (auto ok = manager.keep(reader.get()); !ok) {
+      // The clients' sockets are in the queue, and it may be the service manager's by now.
+      manager.forget();
+      message::Connection drained{message::Fd(dup(reader.get()))};
+      while (drained.receive_now().value_or(std::nullopt)) {
+      }
+      return Result<service::Bequest>(std::unexpected(ok.error()));
+    }
+    return passed;
+  });
+  if (!bequest) return bequest.error();
+  manager.stopping();
+  log.info("SIGTERM: the service manager keeps {} queue pairs for the next uroced, {} clients refused",
+           bequest->queue_pairs, bequest->refused);
+  end(stack, log);
 }
 
 }  // namespace uroce::daemon

@@ -16,6 +16,7 @@ std::string name_of(Step step) {
     case Step::imported: return "imported";
     case Step::go: return "go";
     case Step::failed: return "a failure";
+    case Step::facts: return "the facts of its devices";
   }
   return "step " + std::to_string(static_cast<unsigned>(step));
 }

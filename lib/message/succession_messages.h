@@ -2,6 +2,7 @@
 // From then on the connection carries packets of another kind: a StepHeader, and behind it the step's content.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -54,7 +55,7 @@ struct SuccessorVersions {
 };
 
 /// The steps come in this order. The running daemon sends `belongings`, `estate`, `bequeathed` and `go`; the successor
-/// the others.
+/// the others. A daemon that ends before its successor starts sends `facts` first, and waits for nothing.
 enum class Step : uint16_t {
   belongings = 1,  ///< BelongingNames, and the descriptors; as many packets as it takes
   ready = 2,       ///< SuccessorVersions; it has opened all that it needs, and the running daemon stands still
@@ -63,6 +64,7 @@ enum class Step : uint16_t {
   imported = 5,    ///< the successor can serve at once
   go = 6,          ///< it does: the other daemon never serves again
   failed = 7,      ///< from either side: the running daemon goes on
+  facts = 8,       ///< TakeOver, of the daemon that ends
 };
 
 struct StepHeader {
@@ -70,6 +72,18 @@ struct StepHeader {
   int32_t error = 0;   ///< of Step::failed: errno value
   std::string text{};  ///< of Step::failed
   static void fields(auto& self, auto& archive) { archive(self.step, self.error, self.text); }
+};
+
+/// CLOCK_MONOTONIC, which the processes of a machine share.
+inline int64_t now_for_both_ns() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+/// The content of Step::bequeathed. Daemons of 0.1.0 send none.
+struct StandingSince {
+  int64_t at_ns = 0;     ///< since when nothing moves, by now_for_both_ns()
+  uint32_t refused = 0;  ///< clients of whom nothing came
+  static void fields(auto& self, auto& archive) { archive(self.at_ns, self.refused); }
 };
 
 /// Names of the descriptors beside this packet, in their order.

@@ -1,7 +1,6 @@
 #include "service/bequeath_cm.h"
 
 #include <cerrno>
-
 #include <map>
 #include <utility>
 

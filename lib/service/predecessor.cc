@@ -10,6 +10,7 @@
 #include "message/hello_messages.h"
 #include "queues/layout.h"
 #include "service/estate_versions.h"
+#include "service/succession.h"
 
 namespace uroce::service {
 namespace {
@@ -33,6 +34,12 @@ Result<std::unique_ptr<Predecessor>> Predecessor::find(const std::string& socket
   connection->set_timeouts(kStepPatience, kStepPatience);
   std::unique_ptr<Predecessor> out(new Predecessor(std::make_unique<message::Connection>(std::move(*connection))));
   if (auto ok = out->greet(); !ok) return fail(ok.error().code, fmt::format("{}: {}", socket, ok.error().text));
+  return out;
+}
+
+std::unique_ptr<Predecessor> Predecessor::that_left(message::Fd left) {
+  std::unique_ptr<Predecessor> out(new Predecessor(std::make_unique<message::Connection>(std::move(left))));
+  out->ended_ = true;
   return out;
 }
 
@@ -74,25 +81,41 @@ Result<void> Predecessor::greet() {
 }
 
 Result<message::Belongings> Predecessor::take_over(std::vector<message::DeviceFacts> devices) {
-  const auto answer = call(Op::take_over, message::TakeOver{.version = kVersion, .devices = std::move(devices)});
-  if (!answer) return std::unexpected(answer.error());
+  if (ended_) {
+    if (auto same = check_facts(devices); !same) return std::unexpected(same.error());
+  } else {
+    const auto answer = call(Op::take_over, message::TakeOver{.version = kVersion, .devices = std::move(devices)});
+    if (!answer) return std::unexpected(answer.error());
+  }
   return link_.receive_belongings();
 }
 
 Result<void> Predecessor::ready() {
+  if (ended_) return {};
   std::vector<std::byte> body;
   message::encode(body, own_versions());
   return link_.send(Step::ready, body);
 }
 
-Result<void> Predecessor::bequeathed() {
+Result<void> Predecessor::check_facts(const std::vector<message::DeviceFacts>& mine) {
+  const auto packet = link_.receive({Step::facts}, kStepPatience);
+  if (!packet) return std::unexpected(packet.error());
+  message::TakeOver theirs;
+  if (!message::decode(packet->body, theirs)) return fail(EPROTO, "the facts of the daemon before do not decode");
+  version_ = theirs.version.substr(0, 64);
+  return check_same(theirs.devices, mine);
+}
+
+Result<message::StandingSince> Predecessor::bequeathed() {
   const auto packet = link_.receive({Step::bequeathed}, kStepPatience);
   if (!packet) return std::unexpected(packet.error());
-  return {};
+  message::StandingSince since;
+  if (!message::decode(packet->body, since)) since = {.at_ns = message::now_for_both_ns()};
+  return since;
 }
 
 Result<void> Predecessor::imported() {
-  if (auto sent = link_.send(Step::imported); !sent) return sent;
+  if (auto sent = ended_ ? Result<void>() : link_.send(Step::imported); !sent) return sent;
   const auto packet = link_.receive({Step::go}, kStepPatience);
   if (!packet) return std::unexpected(packet.error());
   return {};

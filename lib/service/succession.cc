@@ -10,15 +10,14 @@
 namespace uroce::service {
 namespace {
 
-constexpr const char* kOrdinaryWay = "or restart the ordinary way: stop uroced, and start it";
+constexpr const char* kAdvice =
+    "; start the successor with the same, or restart the ordinary way: stop uroced, and start it";
 
 template <class T>
 Result<void> same(const std::string& device, std::string_view what, const T& running, const T& successors) {
   if (running == successors) return {};
-  return fail(EINVAL,
-              fmt::format("{}: {} is {} in the running daemon and {} in its successor; start the successor with "
-                          "the same, {}",
-                          device, what, running, successors, kOrdinaryWay));
+  return fail(EINVAL, fmt::format("{}: {} is {} in the running daemon and {} in its successor", device, what, running,
+                                  successors));
 }
 
 Result<void> check_same(const message::DeviceFacts& running, const message::DeviceFacts& successors) {
@@ -58,7 +57,7 @@ Result<std::unique_ptr<Succession::Turn>> Succession::begin(const message::TakeO
   pid_ = pid;
   const auto facts = host_->facts();
   if (!facts) return std::unexpected(facts.error());
-  if (auto ok = check_same(*facts, request.devices); !ok) return std::unexpected(ok.error());
+  if (auto ok = check_same(*facts, request.devices); !ok) return fail(ok.error().code, ok.error().text + kAdvice);
   return turn;
 }
 

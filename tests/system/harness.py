@@ -116,7 +116,7 @@ def loads(said):
 class Program:
     """A running program with its output in files. Ends, by its own process id, with the `with` block at the latest."""
 
-    def __init__(self, command, directory, namespace=None, env=None):
+    def __init__(self, command, directory, namespace=None, env=None, pass_fds=()):
         self.command = [str(c) for c in command]
         if namespace:
             self.command = ["ip", "netns", "exec", namespace] + self.command
@@ -126,7 +126,7 @@ class Program:
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(
                 self.command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                cwd=directory, process_group=0, env={**os.environ, **(env or {})})
+                cwd=directory, process_group=0, env={**os.environ, **(env or {})}, pass_fds=pass_fds)
 
     def __enter__(self):
         return self
