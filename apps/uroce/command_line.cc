@@ -176,6 +176,7 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
   add_socket(program, o);
   arguments::Command devices = add_command(program, o, "devices", Command::devices, "List the daemon's devices");
   add_json(devices, o);
+  devices.flag("--here", o.here, "Fail unless the daemon is in this container (PID namespace)");
   add_show(program, o);
   const Repetition repetition = add_stat(program, o);
   add_top(program, o);

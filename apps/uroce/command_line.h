@@ -31,6 +31,7 @@ struct Options {
   Command command = Command::devices;
   Source source{};
   bool json = false;
+  bool here = false;             ///< `devices`: only of a daemon in this container
   bool openmetrics = false;      ///< `stat`: the page of metrics, once
   bool describe = false;         ///< `stat`: what each counter and metric means
   bool all = false;              ///< `stat`: also counters that are 0

@@ -6,11 +6,13 @@
 #include <uroce/daemon.h>
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <iterator>
 #include <map>
 
 #include "client/daemon_link.h"
 #include "client/device_link.h"
+#include "message/connection.h"
 #include "message/device_messages.h"
 #include "uroce/values.h"
 
@@ -51,6 +53,15 @@ Result<std::vector<ClientRow>> clients_on(DaemonLink& link, const Source& source
 }
 
 }  // namespace
+
+Result<void> find_here(const Source& source) {
+  constexpr std::chrono::seconds kPatience{1};
+  const std::string path = client::socket_path({.socket = source.socket});
+  const auto connection = message::Connection::to(path, kPatience);
+  if (!connection) return std::unexpected(connection.error());
+  if (connection->peer_process() > 0) return {};
+  return fail(ESRCH, fmt::format("the uroce daemon at {} is in another container", path));
+}
 
 Result<std::vector<DeviceRow>> fetch_devices(const Source& source) {
   auto link = connect(source);

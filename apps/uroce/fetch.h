@@ -18,6 +18,8 @@ struct Source {
   bool own = false;  ///< with this program's own connections and their objects
 };
 
+/// Errors: ESRCH (the daemon is in another PID namespace), and those of connect(2).
+Result<void> find_here(const Source& source);
 // Errors: those of daemon_devices() in uroce/daemon.h, and ENODEV (no such device).
 Result<std::vector<DeviceRow>> fetch_devices(const Source& source);
 /// `kind`: qp, mr or cq.

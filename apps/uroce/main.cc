@@ -34,7 +34,9 @@ Result<void> show(const Result<std::vector<Row>>& rows, bool json) {
 
 Result<void> run(const Options& o) {
   switch (o.command) {
-    case Command::devices: return show(fetch_devices(o.source), o.json);
+    case Command::devices:
+      if (auto found = o.here ? find_here(o.source) : Result<void>(); !found) return found;
+      return show(fetch_devices(o.source), o.json);
     case Command::show_qp: return show(fetch_objects(o.source, message::Kind::qp), o.json);
     case Command::show_mr: return show(fetch_objects(o.source, message::Kind::mr), o.json);
     case Command::show_cq: return show(fetch_objects(o.source, message::Kind::cq), o.json);

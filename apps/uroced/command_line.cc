@@ -146,9 +146,14 @@ std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* c
                         "Report the faults of this file, if given, and the state of the cards, and end")
           .shown_as("[FILE]");
   program.flag("--demo", command.demo, "Two devices joined back to back, without hardware or configuration");
-  program.flag("--replace", command.replace,
-               "Take over from the daemon that runs on this socket, with the same ports, and end it; for ports on "
-               "interfaces that the kernel keeps");
+  std::string replace_when;
+  const arguments::Option replace =
+      program
+          .text_or_none("--replace", replace_when,
+                        "Take over from the daemon that runs on this socket, with the same ports, and end it; for "
+                        "ports on interfaces that the kernel keeps. \"if-running\": or start, if there is none, and "
+                        "stay when another one has taken over; for containers")
+          .shown_as("[if-running]");
   program.texts("--set", sets, "Set TABLE.KEY=VALUE, in place of the file's value; may be repeated");
   std::vector<Override> keys;
   add_keys(program, keys);
@@ -156,6 +161,11 @@ std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* c
   program.flag("-V,--version", version, "Print the version and exit");
   if (auto exit = program.parse(std::move(own))) return std::unexpected(std::move(*exit));
   command.check = check.given();
+  command.replace = replace.given();
+  command.replace_if_running = replace_when == "if-running";
+  if (!replace_when.empty() && !command.replace_if_running) {
+    return refuse_usage(fmt::format("--replace '{}': it takes nothing, or \"if-running\"", replace_when));
+  }
   if (version) return std::unexpected(EarlyExit{0, fmt::format("uroced {}\n{}", kVersion, glue::icrc_summary())});
   for (const std::string& word : sets) {
     if (const auto problem = take_set(word, command.overrides)) return refuse_usage(*problem);

@@ -17,7 +17,8 @@ struct CommandLine {
   bool check = false;              ///< check the machine, and the file if one is named, and end
   std::string check_file{};        ///< empty: none
   bool demo = false;
-  bool replace = false;  ///< take over from the running daemon
+  bool replace = false;             ///< take over from the running daemon
+  bool replace_if_running = false;  ///< the same, or start where there is none
   std::vector<Override> overrides{};
   std::vector<std::string> interfaces{};  ///< of the kernel, in the devices' order
   // For all ports, or in port order; they override the file.

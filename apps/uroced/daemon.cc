@@ -112,9 +112,14 @@ class Daemon {
     if (kept || command_.replace) {
       auto heritage =
           kept ? Heritage::of_ended(config_.server.socket, std::move(kept)) : Heritage::find(config_.server.socket);
-      if (!heritage) return std::unexpected(heritage.error());
-      heritage_ = std::move(*heritage);
-      return {};
+      if (heritage) {
+        heritage_ = std::move(*heritage);
+        return {};
+      }
+      const int code = heritage.error().code;
+      if (!command_.replace_if_running || (code != ENOENT && code != ECONNREFUSED)) {
+        return std::unexpected(heritage.error());
+      }
     }
     rights_->make_folder_of_socket();
     auto right = SocketRight::take(config_.server.socket, signals_, *log_);

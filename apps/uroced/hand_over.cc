@@ -83,7 +83,7 @@ Error hand_over(const SuccessionDesk::Request& successor, service::Server& serve
     return passed;
   });
   if (!bequest) return bequest.error();
-  log.info("handed over to process {}: frozen {} ms, {} queue pairs, {} clients refused", successor.pid,
+  log.info("handed over to {}: frozen {} ms, {} queue pairs, {} clients refused", service::process_text(successor.pid),
            (message::now_for_both_ns() - begun_ns) / 1'000'000, bequest->queue_pairs, bequest->refused);
   manager.main_process(successor.pid);
   end(stack, log);

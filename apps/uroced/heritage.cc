@@ -31,9 +31,9 @@ Result<void> Heritage::take(service::Server& server, Log& log) {
   const auto since = predecessor_->bequeathed();
   if (!since) return std::unexpected(since.error());
   if (auto ok = predecessor_->imported(); !ok) return ok;
-  log.info("took over from process {}, uroced {}: frozen {} ms, {} queue pairs, {} clients refused",
-           predecessor_->process(), predecessor_->version(), (message::now_for_both_ns() - since->at_ns) / 1'000'000,
-           got->queue_pairs, got->refused + since->refused);
+  log.info("took over from {}, uroced {}: frozen {} ms, {} queue pairs, {} clients refused",
+           service::process_text(predecessor_->process()), predecessor_->version(),
+           (message::now_for_both_ns() - since->at_ns) / 1'000'000, got->queue_pairs, got->refused + since->refused);
   return {};
 }
 

@@ -16,6 +16,7 @@
 #include "uroced/command_line.h"
 #include "uroced/daemon.h"
 #include "uroced/eal_choice.h"
+#include "uroced/stand_by.h"
 #include "uroced/start_faults.h"
 
 namespace {
@@ -86,6 +87,7 @@ int start(int argc, char** argv) {
   if (command->check) return check(*command);
   auto config = load_config(*command);
   if (!report(config ? faults_before_start(*command, *config) : config.error(), "uroced: ")) return kUnusable;
+  if (command->replace_if_running) stand_by();
   return run(*command, std::move(*config));
 }
 

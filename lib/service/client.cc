@@ -148,8 +148,8 @@ bool Client::serve(const message::Packet& packet, std::string& why) {
 void Client::be_replaced() {
   const Error why = program_.turn->run(connection_);
   program_.turn.reset();
-  program_.server.log_always(Severity::warning, fmt::format("process {} does not take over: {}; this daemon goes on",
-                                                            program_.peer.pid, why.text));
+  program_.server.log_always(Severity::warning, fmt::format("{} does not take over: {}; this daemon goes on",
+                                                            process_text(program_.peer.pid), why.text));
 }
 
 Result<ClientState*> Client::device_of(const message::RequestHeader& header) {

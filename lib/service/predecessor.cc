@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <utility>
 
+#include <sys/socket.h>
+
 #include <fmt/format.h>
 
 #include <uroce/version.h>
@@ -43,11 +45,11 @@ std::unique_ptr<Predecessor> Predecessor::that_left(message::Fd left) {
   return out;
 }
 
-Result<std::vector<std::byte>> Predecessor::call(Op op, const auto& request) {
+Result<std::vector<std::byte>> Predecessor::call(Op op, const auto& request, std::span<const int> fds) {
   std::vector<std::byte> bytes;
   message::encode(bytes, message::RequestHeader{.op = op, .sequence = ++sequence_});
   message::encode(bytes, request);
-  if (auto sent = connection_->send(bytes, {}); !sent) return std::unexpected(sent.error());
+  if (auto sent = connection_->send(bytes, fds); !sent) return std::unexpected(sent.error());
   auto packet = connection_->receive();
   if (!packet) return std::unexpected(packet.error());
   message::Reader reader(packet->bytes);
@@ -84,6 +86,7 @@ Result<message::Belongings> Predecessor::take_over(std::vector<message::DeviceFa
   if (ended_) {
     if (auto same = check_facts(devices); !same) return std::unexpected(same.error());
   } else {
+    prove_rights();
     const auto answer = call(Op::take_over, message::TakeOver{.version = kVersion, .devices = std::move(devices)});
     if (!answer) return std::unexpected(answer.error());
   }
@@ -95,6 +98,12 @@ Result<void> Predecessor::ready() {
   std::vector<std::byte> body;
   message::encode(body, own_versions());
   return link_.send(Step::ready, body);
+}
+
+void Predecessor::prove_rights() {
+  const message::Fd packets(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
+  const int fd = packets.get();
+  if (packets) (void)call(Op::prove_raw_packets, message::Empty{}, {&fd, 1});
 }
 
 Result<void> Predecessor::check_facts(const std::vector<message::DeviceFacts>& mine) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,10 +43,12 @@ class Predecessor {
   explicit Predecessor(std::unique_ptr<message::Connection> connection)
       : connection_(std::move(connection)), link_(*connection_) {}
   Result<void> greet();
+  /// A daemon in another container cannot see this process, and refuses it without a packet socket.
+  void prove_rights();
   /// Those of a daemon that has ended. Errors: EINVAL (other facts), EPROTO.
   Result<void> check_facts(const std::vector<message::DeviceFacts>& mine);
   /// Errors: the reply's. `body`: what follows its header.
-  Result<std::vector<std::byte>> call(message::Op op, const auto& request);
+  Result<std::vector<std::byte>> call(message::Op op, const auto& request, std::span<const int> fds = {});
 
   std::unique_ptr<message::Connection> connection_;
   message::SuccessionLink link_;

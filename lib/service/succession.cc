@@ -36,6 +36,10 @@ Result<void> check_same(const message::DeviceFacts& running, const message::Devi
 
 }  // namespace
 
+std::string process_text(int32_t pid) {
+  return pid > 0 ? fmt::format("process {}", pid) : "a process of another container";
+}
+
 Result<void> check_same(const std::vector<message::DeviceFacts>& running,
                         const std::vector<message::DeviceFacts>& successors) {
   if (auto ok = same("uroced", "the number of devices", running.size(), successors.size()); !ok) return ok;
@@ -50,8 +54,8 @@ Result<std::unique_ptr<Succession::Turn>> Succession::begin(const message::TakeO
   if (host_ == nullptr)
     return fail(EOPNOTSUPP, "this program serves its socket as no daemon does, and hands nothing over");
   if (busy_.exchange(true, std::memory_order_acq_rel)) {
-    return fail(EBUSY, fmt::format("process {} is taking over from this daemon already; wait for its end, or end it",
-                                   pid_.load()));
+    return fail(EBUSY, fmt::format("{} is taking over from this daemon already; wait for its end, or end it",
+                                   process_text(pid_)));
   }
   auto turn = std::make_unique<Turn>(*this, pid, std::move(check));
   pid_ = pid;

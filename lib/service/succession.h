@@ -37,6 +37,9 @@ class SuccessionHost {
   virtual Error hand_over(message::SuccessionLink& successor, int32_t pid, const EstateVersions& versions) = 0;
 };
 
+/// "process 12". `pid` is 0 where a container's processes have ids of their own.
+std::string process_text(int32_t pid);
+
 /// Errors: EINVAL, naming the first fact that differs.
 Result<void> check_same(const std::vector<message::DeviceFacts>& running,
                         const std::vector<message::DeviceFacts>& successors);

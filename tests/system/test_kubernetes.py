@@ -2,6 +2,7 @@
 """The examples for containers: the commands and options in them exist, and run with the capabilities that they ask for."""
 
 import os
+import pathlib
 import re
 import shutil
 import stat
@@ -45,8 +46,8 @@ def container(name):
     return next(spec["containers"][0] for _, pod, spec in pods() if pod == name)
 
 
-def options_of(program):
-    done = subprocess.run([PROGRAMS[program], "--help"], capture_output=True, text=True, timeout=60 * harness.SLOW, check=True)
+def options_of(program, *commands):
+    done = subprocess.run([PROGRAMS[program], *commands, "--help"], capture_output=True, text=True, timeout=60 * harness.SLOW, check=True)
     return set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", done.stdout))
 
 
@@ -73,7 +74,7 @@ class Manifests(harness.Case):
                 if command[0] == "uroce-run":
                     self.assertIn(command[1], PERFTEST)
                 else:
-                    self.assertLessEqual({word for word in command if word.startswith("-")}, options_of(command[0]))
+                    self.assertLessEqual({word for word in command if word.startswith("-")}, options_of(*command[:2] if command[0] == "uroce" else command[:1]))
 
     def test_volumes_images_and_variables_exist(self):
         stages = set(re.findall(r" AS (\w+)$", (CONFIG / "container" / "Dockerfile").read_text(), re.MULTILINE))
@@ -122,14 +123,91 @@ class Manifests(harness.Case):
         self.assertEqual(codes, (0, 0), f"{client}\n{server}")
         return client.output
 
+    def test_a_rolling_update_keeps_connections(self):
+        """A pod's new container has processes and a /run of its own, and the node's network and socket folder (maxSurge)."""
+        update = next(document["spec"]["updateStrategy"] for _, document in documents() if document["kind"] == "DaemonSet")
+        self.assertEqual(update["rollingUpdate"], {"maxSurge": 1, "maxUnavailable": 0})
+        self.directory.chmod(0o755)
+        with harness.Namespaces() as nodes:
+            sockets = [self.directory / node / "uroced.sock" for node in nodes.names]
+            for socket in sockets:
+                socket.parent.mkdir()
+            pods_now = [self.pod(node, socket) for node, socket in zip(nodes.names, sockets)]
+            for pod in pods_now:
+                pod.wait_for("serving", 60)
+
+            def updated_meanwhile(seconds):
+                programs = self.long_write(nodes, sockets, seconds)
+                for node, old, socket in zip(nodes.names, list(pods_now), sockets):
+                    new = self.pod(node, socket)
+                    new.wait_for("took over from a process of another container", 60)
+                    self.wait_until_ready(new, socket)
+                    old.wait_for("handed over to a process of another container", 20)
+                    self.assertIsNone(old.process.poll(), "its end would have it started again")
+                    self.assertNotEqual(self.probe(old, socket), 0)
+                    self.end_pod(old)
+                    pods_now[nodes.names.index(node)] = new
+                lasted = all(one.process.poll() is None for one in programs)
+                self.finish_both(*programs, seconds + 60)
+                return lasted
+
+            self.while_it_lasts(updated_meanwhile, (10, 40, 160))
+            for pod in pods_now:
+                self.end_pod(pod)
+
+    def pod(self, node, socket):
+        """The container of the manifest, in the namespaces that Kubernetes gives it."""
+        text = 'mount --make-rprivate / && mount -t tmpfs tmpfs /run && mount -t proc proc /proc && exec "$@"'
+        return self.start(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", text, "sh", *self.rights(),
+                           PROGRAMS["uroced"], *self.words(), "--socket", socket], node)
+
+    def inside(self, pod):
+        """The container's first process."""
+        children = f"/proc/{pod.process.pid}/task/{pod.process.pid}/children"
+        return int(pathlib.Path(children).read_text())
+
+    def end_pod(self, pod):
+        os.kill(self.inside(pod), 15)
+        self.finish(pod, 45)
+
+    def probe(self, pod, socket):
+        """The exit code of the readiness probe."""
+        words = container("uroced")["readinessProbe"]["exec"]["command"]
+        enter = ["nsenter", "--target", str(self.inside(pod)), "--pid"]
+        return subprocess.run([*enter, PROGRAMS[words[0]], *words[1:], "--socket", socket], capture_output=True, check=False,
+                              timeout=60 * harness.SLOW).returncode
+
+    def wait_until_ready(self, pod, socket):
+        limit = time.monotonic() + 20 * harness.SLOW
+        while self.probe(pod, socket) != 0:
+            self.assertLess(time.monotonic(), limit, str(pod))
+            time.sleep(0.05)
+
+    def long_write(self, nodes, sockets, seconds):
+        """A server and a client, both under way."""
+        for socket in sockets:
+            self.wait_for_link(socket)
+        port = harness.free_port()
+        programs = []
+        for node, socket, host in ((nodes.names[0], sockets[0], ()), (nodes.names[1], sockets[1], ("10.199.0.1",))):
+            programs.append(self.start([PROGRAMS["uroce_perf"], "write_bw", "--", "-p", port, *harness.PATIENT, "--verify", "-s", "65536", "-D",
+                                        seconds, "--daemon", "--socket", socket, *host], node))
+        for one in programs:
+            one.wait_for("#bytes", 60)
+        return programs
+
+    def rights(self):
+        added = ["+" + name.lower() for name in container("uroced")["securityContext"]["capabilities"]["add"]]
+        self.assertEqual(container("uroced")["securityContext"]["capabilities"]["drop"], ["ALL"])
+        return ["setpriv", "--no-new-privs", "--bounding-set=" + ",".join(["-all", *added]), "--inh-caps=-all"]
+
+    @staticmethod
+    def words():
+        return [word.replace("$(INTERFACE)", "c0") for word in container("uroced")["command"][1:]]
+
     def daemon(self, node, socket):
-        one = container("uroced")
         socket.parent.mkdir()
-        added = ["+" + name.lower() for name in one["securityContext"]["capabilities"]["add"]]
-        self.assertEqual(one["securityContext"]["capabilities"]["drop"], ["ALL"])
-        rights = ["setpriv", "--no-new-privs", "--bounding-set=" + ",".join(["-all", *added]), "--inh-caps=-all"]
-        words = [word.replace("$(INTERFACE)", "c0") for word in one["command"][1:]]
-        program = self.start([*rights, PROGRAMS["uroced"], *words, "--socket", socket], node)
+        program = self.start([*self.rights(), PROGRAMS["uroced"], *self.words(), "--socket", socket], node)
         program.wait_for("serving", 60)
         self.wait_for_link(socket)
         return program

@@ -41,6 +41,21 @@ TEST(CommandLine, NeedsSomethingToServe) {
   EXPECT_TRUE(parse({"--vdev", "net_null0", "--"}));
 }
 
+TEST(CommandLine, ReplacesAlwaysOrIfOneRuns) {
+  const auto always = parse({"--replace", "--interface", "d0"});
+  ASSERT_TRUE(always);
+  EXPECT_TRUE(always->replace && !always->replace_if_running);
+  for (const std::vector<const char*>& words :
+       {std::vector<const char*>{"--interface", "d0", "--replace", "if-running"},
+        {"--interface", "d0", "--replace=if-running"}}) {
+    const auto possibly = parse(words);
+    ASSERT_TRUE(possibly);
+    EXPECT_TRUE(possibly->replace && possibly->replace_if_running);
+  }
+  expect_refused({"--interface", "d0", "--replace=never"}, "--replace 'never': it takes nothing, or \"if-running\"");
+  expect_refused({"--demo", "--replace"}, "neither --check nor --demo");
+}
+
 TEST(CommandLine, PrintsAndLeaves) {
   for (const char* word : {"--version", "--help", "-V", "-h"}) {
     const auto command = parse({word});
