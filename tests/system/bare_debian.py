@@ -94,6 +94,8 @@ def may_install():
 class BareDebian:
     """A root folder with Debian's smallest set of packages, and no others."""
 
+    container = CONTAINER
+
     def __init__(self, folder):
         self.root = folder / "root"
         self.root.mkdir(parents=True)
@@ -122,7 +124,7 @@ class BareDebian:
 
     def command(self, text):
         """The words that run a shell's text in the root."""
-        return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", CONTAINER, self.root, text]
+        return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", self.container, self.root, text]
 
     def run(self, *command):
         return run(*self.command(" ".join(f"'{word}'" for word in command)), env=self.environment())

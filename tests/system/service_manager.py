@@ -15,17 +15,18 @@ LAUNCH = 'test -z "$STORED" || { exec 3<&"$STORED"-; export LISTEN_PID=$$ LISTEN
 
 
 class ServiceManager:
-    """`room`: of the store, for so many descriptors; None: there is none."""
+    """`room`: of the store, for so many descriptors; None: there is none. `seen_as`: the path of its socket, for the service."""
 
-    def __init__(self, case, room=16, watchdog_us=None):
+    def __init__(self, case, room=16, watchdog_us=None, folder=None, seen_as=None):
         self.case, self.room, self.watchdog_us = case, room, watchdog_us
         self.stored, self.said, self.main_pid = {}, [], None
-        self.path = case.directory / f"notify-{id(self)}"
+        self.path = (folder or case.directory) / f"notify-{id(self)}"
+        self.seen_as = f"{seen_as}/{self.path.name}" if seen_as else str(self.path)
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(str(self.path))
         self.path.chmod(0o777)
         self.heard = threading.Condition()
-        self.thread = threading.Thread(target=self.listen)
+        self.thread = threading.Thread(target=self.listen, daemon=True)
         self.thread.start()
         case.addCleanup(self.close)
 
@@ -80,7 +81,7 @@ class ServiceManager:
     def start(self, command, namespace=None):
         """The service's main process, with what is stored."""
         self.said = []
-        env = {"NOTIFY_SOCKET": str(self.path)}
+        env = {"NOTIFY_SOCKET": self.seen_as}
         if self.room is not None:
             env["FDSTORE"] = str(self.room)
         if self.watchdog_us:

@@ -5,16 +5,21 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import tempfile
+import threading
+import time
 
 import harness
 from bare_debian import CONTAINER, PATH, BareDebian, build_packages, may_install, packages, run
+from service_manager import ServiceManager
 
 NAMES = ("liburoce-dev", "liburoce0", "uroce", "uroce-doc", "uroce-nvmf", "uroce-perf", "uroce-verbs")
 # The release that the upgrade begins from.
 RELEASED = "0.1.0"
 PERFTEST_PORT = 18515
 SETTINGS = "etc/uroce/uroced.toml"
+UROCED = "usr/bin/uroced"
 # The interface of harness.Namespaces that has an address of the kernel's.
 ADMINS_LINES = '\n# The administrator was here.\n[[device]]\ninterface = "c0"\n'
 
@@ -25,7 +30,7 @@ for i in $(seq 300); do uroce devices 2>/dev/null | grep -q " up " && break; sle
 uroce devices
 echo "daemon: $(stat -c %U /proc/$!)"
 code=0
-runuser -u games -- timeout 60 uroce-run ib_write_bw -d uroce0 -x 0 -m 1024 -n 2000 -p PORT -F PEER || code=$?
+runuser -u games -- timeout 300 uroce-run ib_write_bw -d uroce0 -x 0 -m 1024 LENGTH -p PORT -F PEER || code=$?
 kill $!
 wait $!
 echo "daemon ended with $?"
@@ -33,7 +38,55 @@ exit $code
 """
 
 
+# The same, with a /run that outlives it and that others see.
+LASTING = CONTAINER.replace('-t tmpfs tmpfs "$0/run"', '--bind "$0/srv" "$0/run"')
+# Stands in for systemd's, as far as the packages' scripts need it. The test restarts the service.
+SYSTEMCTL = """#!/bin/sh
+case "$*" in
+  *is-enabled*) echo enabled ;;
+  *restart*uroced.service*) touch /run/restart && while [ -e /run/restart ]; do sleep 0.02; done ;;
+esac
+"""
+
+
+class Service(threading.Thread):
+    """The daemon of a root as a service, which this restarts when `systemctl` in the root asks for it."""
+
+    def __init__(self, case, debian, namespace):
+        super().__init__()
+        folder = debian.root / "srv"
+        (folder / "systemd" / "system").mkdir(parents=True)
+        self.command = ["unshare", "--mount", "sh", "-c", LASTING, debian.root, "exec uroced --config /etc/uroce/uroced.toml"]
+        self.manager, self.namespace = ServiceManager(case, folder=folder, seen_as="/run"), namespace
+        self.wanted, self.over, self.failure = folder / "restart", threading.Event(), None
+        self.daemons = []
+        self.begin()
+        self.start()
+
+    def begin(self):
+        self.daemons.append(self.manager.start(self.command, self.namespace))
+        self.manager.wait_for("READY", 60)
+
+    def end(self):
+        self.daemons[-1].process.send_signal(signal.SIGTERM)
+        return self.daemons[-1].wait(60)
+
+    def run(self):
+        while not self.over.wait(0.02):
+            if not self.wanted.exists():
+                continue
+            try:
+                self.end()
+                self.begin()
+            except AssertionError as e:
+                self.failure = e
+            self.wanted.unlink()
+
+
 class Packages(harness.Case):
+    # Of the traffic, which apt takes a few of.
+    SECONDS = 40
+
     @classmethod
     def setUpClass(cls):
         cls.missing = may_install()
@@ -65,6 +118,10 @@ class Packages(harness.Case):
             control.write_text(re.sub(rf"(?<=[ (]){re.escape(version)}(?=\)|$)", self.base(), control.read_text(), flags=re.MULTILINE))
             if (tree / SETTINGS).exists():
                 (tree / SETTINGS).write_text((tree / SETTINGS).read_text() + "# The version before had this line.\n")
+            if (tree / UROCED).exists():
+                program, said = (tree / UROCED).read_bytes(), f"\0{version}\0".encode()
+                self.assertEqual(program.count(said), 1)
+                (tree / UROCED).write_bytes(program.replace(said, re.sub(rb"\d", b"0", said)))
             found.append(self.directory / f"{deb.name.split('_')[0]}_{self.base()}.deb")
             run("dpkg-deb", "--root-owner-group", "-Znone", "-b", tree, found[-1])
         return found
@@ -132,10 +189,10 @@ class Packages(harness.Case):
                 shlibs = scripts / "shlibs"
                 self.assertNotIn("ibverbs", shlibs.read_text() if shlibs.exists() else "")
 
-    def write_on(self, debian, namespace, peer):
+    def write_on(self, debian, namespace, peer, length="-n 2000"):
         """A container with a daemon on the interface that the settings name, and a user's ib_write_bw."""
         return self.start(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", CONTAINER, debian.root,
-                           SERVE.replace("PEER", peer).replace("PORT", str(PERFTEST_PORT))], namespace,
+                           SERVE.replace("PEER", peer).replace("PORT", str(PERFTEST_PORT)).replace("LENGTH", length)], namespace,
                           {"PATH": PATH, "LC_ALL": "C"})
 
     @staticmethod
@@ -163,6 +220,47 @@ class Packages(harness.Case):
             self.assertIn("daemon ended with 0", text)
         self.assertRegex(output, r"\n *65536 +2000 +[\d.]+ ")
 
+    def wait_for_traffic(self, debian):
+        """perftest says nothing before its end, where no terminal hears it."""
+        limit = time.monotonic() + 60 * harness.SLOW
+        while not any(row["traffic"]["tx_bytes"] > 1 << 20 for row in harness.loads(debian.run("uroce", "show", "client", "--json"))):
+            self.assertLess(time.monotonic(), limit)
+
+    def upgrade_under_traffic(self, debian):
+        """apt upgrades the packages while a user's ib_write_bw runs, and the service's new daemon goes on with it."""
+        debian.container = LASTING
+        systemctl = debian.root / "usr/bin/systemctl"
+        systemctl.write_text(SYSTEMCTL)
+        systemctl.chmod(0o755)
+        with harness.Namespaces() as net:
+            service = Service(self, debian, net.names[0])
+            try:
+                server = self.write_on(debian, net.names[1], "", f"-D {self.SECONDS}")
+                harness.wait_for_listener(net.names[1], PERFTEST_PORT, server, 60)
+                write = (f"runuser -u games -- uroce-run ib_write_bw -d uroce0 -x 0 -m 1024 -D {self.SECONDS} -p {PERFTEST_PORT} -F "
+                         "10.199.0.2")
+                client = self.start(debian.command(write), net.names[0], debian.environment())
+                self.wait_for_traffic(debian)
+                self.assertIn("uroced is 0.0.0, and this tool", debian.run("uroce", "doctor"))
+                debian.apt("install", *debian.add(self.debs))
+                shown = debian.run("uroce", "doctor")
+                self.assertIsNone(client.process.poll(), f"the traffic ended before the upgrade: {client}")
+                self.finish(client, 2 * self.SECONDS)
+                self.finish(server, 60)
+            finally:
+                service.over.set()
+                service.join()
+            self.assertIsNone(service.failure)
+            self.assertEqual(service.end(), 0)
+            service.manager.close()
+        self.assertEqual(len(service.daemons), 2)
+        self.assertRegex(service.daemons[1].output, r"took over from process \d+, uroced \S+: frozen \d+ ms, 1 queue pairs, 0 clients")
+        self.assertRegex(shown, rf"daemon: uroced {run('dpkg-deb', '-f', self.debs[0], 'Version').strip()} serves 1 device")
+        systemctl.unlink()
+        for path in (debian.root / "srv").iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        debian.container = CONTAINER
+
     def test_install_use_upgrade_purge(self):
         debian = BareDebian(self.directory)
         before = debian.files()
@@ -189,7 +287,7 @@ class Packages(harness.Case):
         self.assertNotIn("/uroce/", debian.run("ldconfig", "-p"))
         self.use(debian)
 
-        debian.apt("install", *debian.add(self.debs))
+        self.upgrade_under_traffic(debian)
         version = run("dpkg-deb", "-f", self.debs[0], "Version").strip()
         self.assertEqual(debian.versions(), {name: (version, "installed") for name in NAMES})
         self.assertEqual(settings.read_text(), chosen)
