@@ -36,13 +36,14 @@ struct Kind {
   Command command;
   const char* help;
 };
-constexpr std::array<Kind, 6> kKinds{
+constexpr std::array<Kind, 7> kKinds{
     {{"qp", Command::show_qp, "Queue pairs"},
      {"mr", Command::show_mr, "Memory regions"},
      {"cq", Command::show_cq, "Completion queues"},
      {"client", Command::show_client, "Connections, with the objects and calls of each"},
      {"user", Command::show_user, "Users, with the resources that each has and may have"},
-     {"peer", Command::show_peer, "Addresses whose frames guess numbers, for root and the daemon's user"}}};
+     {"peer", Command::show_peer, "Addresses whose frames guess numbers, for root and the daemon's user"},
+     {"restart", Command::show_restart, "The last restart of the daemon, and the chances of the next one"}}};
 
 /// The options of `stat` without which it ends after one sample.
 struct Repetition {
@@ -83,7 +84,7 @@ void add_show(arguments::Command& program, Options& o) {
   for (const Kind& kind : kKinds) {
     arguments::Command command = add_command(show, o, kind.name, kind.command, kind.help);
     add_json(command, o);
-    if (kind.command != Command::show_user) add_device(command, o);
+    if (kind.command != Command::show_user && kind.command != Command::show_restart) add_device(command, o);
   }
 }
 

@@ -19,6 +19,7 @@ enum class Command {
   show_client,
   show_user,
   show_peer,
+  show_restart,
   stat,
   top,
   capture,

@@ -276,6 +276,7 @@ std::vector<Finding> judge_interfaces(const Facts& facts) {
 std::vector<Finding> judge(const Facts& facts) {
   std::vector<Finding> out{judge_daemon(facts)};
   const auto add = [&out](std::vector<Finding> more) { std::ranges::move(more, std::back_inserter(out)); };
+  add(judge_restart(facts));
   add(judge_network(facts));
   add(judge_devices(facts));
   add(judge_interfaces(facts));

@@ -64,7 +64,8 @@ struct Facts {
   std::string daemon_version{};
   std::vector<DeviceRow> devices{};
   std::vector<CounterRow> counters{};
-  std::vector<Gid> peers{};  ///< of queue pairs that this user may see
+  std::optional<RestartRow> restart{};  ///< unset: the daemon does not say
+  std::vector<Gid> peers{};             ///< of queue pairs that this user may see
 };
 
 /// good: as it should be. slow: it works, but could do better. bad: it stands in the way.
@@ -87,6 +88,7 @@ Finding judge_af_xdp(const Facts& facts);
 Finding judge_autogroup(const Facts& facts);
 std::vector<Finding> judge_huge_pages(const Facts& facts);
 Finding judge_daemon(const Facts& facts);
+std::vector<Finding> judge_restart(const Facts& facts);
 std::vector<Finding> judge_network(const Facts& facts);
 std::vector<Finding> judge_devices(const Facts& facts);
 std::vector<Finding> judge_interfaces(const Facts& facts);

@@ -179,6 +179,7 @@ void ask_daemon(const Source& source, Facts& facts) {
   for (metrics::DeviceState& device : state->devices)
     facts.counters.push_back({device.name, std::move(device.counters)});
   if (auto devices = fetch_devices(source)) facts.devices = std::move(*devices);
+  if (auto row = fetch_restart(source)) facts.restart = std::move(*row);
   if (const auto rows = fetch_objects(source, message::Kind::qp)) facts.peers = peers_of(*rows);
 }
 

@@ -142,6 +142,12 @@ Result<std::vector<EngineRow>> fetch_engines(const Source& source) {
   return std::move(reply->rows);
 }
 
+Result<RestartRow> fetch_restart(const Source& source) {
+  auto link = connect(source);
+  if (!link) return std::unexpected(link.error());
+  return (*link)->call<RestartRow>(Op::restart, message::Empty{});
+}
+
 Result<metrics::State> fetch_state(const Source& source) {
   metrics::State state;
   std::vector<DeviceRow> devices;

@@ -24,6 +24,8 @@ Result<void> find_here(const Source& source);
 Result<std::vector<DeviceRow>> fetch_devices(const Source& source);
 /// `kind`: qp, mr or cq.
 Result<std::vector<ObjectRow>> fetch_objects(const Source& source, message::Kind kind);
+/// Errors: EOPNOTSUPP (the daemon is older).
+Result<RestartRow> fetch_restart(const Source& source);
 /// All connections but this program's own.
 Result<std::vector<ClientRow>> fetch_clients(const Source& source);
 /// All users that have connections, this program's included.

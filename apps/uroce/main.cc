@@ -43,6 +43,12 @@ Result<void> run(const Options& o) {
     case Command::show_client: return show(fetch_clients(o.source), o.json);
     case Command::show_user: return show(fetch_users(o.source), o.json);
     case Command::show_peer: return show(fetch_peers(o.source), o.json);
+    case Command::show_restart: {
+      const auto row = fetch_restart(o.source);
+      if (!row) return std::unexpected(row.error());
+      fmt::print("{}", o.json ? to_json(*row) + '\n' : to_table(*row));
+      return {};
+    }
     case Command::stat: return run_stat(o);
     case Command::top: return run_top(o);
     case Command::capture: return run_capture(o);

@@ -15,6 +15,7 @@ namespace uroce::cli {
 using DeviceRow = DeviceInfo;
 using ClientRow = message::ClientRow;
 using UserRow = message::UserRow;
+using RestartRow = message::RestartRow;
 using EngineRow = message::EngineRow;
 
 /// A queue pair, memory region or completion queue of one client.

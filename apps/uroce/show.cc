@@ -186,6 +186,16 @@ std::string to_table(const std::vector<PeerRow>& rows) {
   return table(columns, cells);
 }
 
+std::string to_table(const RestartRow& row) {
+  Cells cells;
+  if (row.last.empty()) cells.push_back({"last", "this daemon took over from no other"});
+  for (const auto& [name, value] : row.last) cells.push_back({"last " + printable(name), printable(value)});
+  if (row.obstacles.empty()) cells.push_back({"next", row.kept ? "seamless" : "seamless by uroced --replace"});
+  for (const std::string& obstacle : row.obstacles)
+    cells.push_back({"next", "ends connections: " + printable(obstacle)});
+  return table({{"RESTART"}, {"VALUE"}}, cells);
+}
+
 std::string to_json(const std::vector<DeviceRow>& rows) {
   return dump<DeviceRow>(rows, [](const DeviceRow& r) {
     Json addresses = Json::array();
@@ -253,6 +263,17 @@ std::string to_json(const std::vector<PeerRow>& rows) {
     return Json{
         {"device", r.device}, {"peer", net::to_text(r.peer.peer)}, {"guesses", guesses}, {"last_ms", r.peer.last_ms}};
   });
+}
+
+std::string to_json(const RestartRow& row) {
+  Json last = row.last.empty() ? Json() : Json::object();
+  for (const auto& [name, value] : row.last) {
+    const auto number = number_in(value);
+    last[name] = number ? Json(*number) : Json(value);
+  }
+  const Json next{
+      {"seamless", row.obstacles.empty()}, {"kept_by_service_manager", row.kept}, {"obstacles", row.obstacles}};
+  return Json::array({Json{{"last", last}, {"next", next}}}).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace uroce::cli

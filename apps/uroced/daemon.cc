@@ -147,7 +147,9 @@ class Daemon {
   }
 
   Result<void> take_over() {
-    if (auto ok = heritage_->take_over(*server_, *log_); !ok) return ok;
+    auto taken = heritage_->take_over(*server_, *log_);
+    if (!taken) return std::unexpected(taken.error());
+    taken_over_ = std::move(*taken);
     glue::StackAccess::awaken(*stack_);
     socket_right_->become_owner();
     if (heritage_->of_ended()) manager_.forget();
@@ -197,7 +199,12 @@ class Daemon {
     config.owner = socket_right_->owner();
     if (heritage_) config.inherited = heritage_->belongings();
     desk_ = std::make_shared<SuccessionDesk>(
-        signals_, SuccessionDesk::Daemon{.facts = [this] { return facts(); }, .lend = [this] { return lend(); }});
+        signals_,
+        SuccessionDesk::Daemon{
+            .facts = [this] { return facts(); },
+            .lend = [this] { return lend(); },
+            .restart_row =
+                [this] { return restart_row(*stack_, taken_over_ ? &*taken_over_ : nullptr, manager_.keeps()); }});
     config.succession = desk_;
     config.before_serving = [&] { return rights_->give_up(); };
     auto server =
@@ -319,6 +326,7 @@ class Daemon {
   std::optional<Rights> rights_;
   std::optional<Heritage> heritage_;  // until it is taken over
   message::Fd metrics_socket_;        // the same
+  std::optional<TakenOver> taken_over_;
   std::optional<SocketRight> socket_right_;
   std::optional<Stack> stack_;
   std::unique_ptr<cm::Manager> connections_;

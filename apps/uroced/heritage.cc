@@ -17,24 +17,32 @@ Result<message::Belongings*> Heritage::ask(std::vector<message::DeviceFacts> fac
   return belongings_.get();
 }
 
-Result<void> Heritage::take_over(service::Server& server, Log& log) {
-  auto taken = take(server, log);
-  if (taken || !of_ended()) return taken;
-  log.error("{}; clients of the uroced before end", taken.error().text);
-  return {};
+Result<TakenOver> Heritage::take_over(service::Server& server, Log& log) {
+  auto taken = take(server);
+  if (!taken && !of_ended()) return taken;
+  if (!taken) {
+    log.error("{}; clients of the uroced before end", taken.error().text);
+    return TakenOver{.process = predecessor_->process(), .version = predecessor_->version()};
+  }
+  log.info("took over from {}, uroced {}: frozen {} ms, {} queue pairs, {} clients refused",
+           service::process_text(taken->process), taken->version, taken->frozen_ms, taken->queue_pairs, taken->refused);
+  return taken;
 }
 
-Result<void> Heritage::take(service::Server& server, Log& log) {
-  if (auto ok = predecessor_->ready(); !ok) return ok;
+Result<TakenOver> Heritage::take(service::Server& server) {
+  if (auto ok = predecessor_->ready(); !ok) return std::unexpected(ok.error());
   const auto got = server.inherit(predecessor_->link());
   if (!got) return std::unexpected(got.error());
   const auto since = predecessor_->bequeathed();
   if (!since) return std::unexpected(since.error());
-  if (auto ok = predecessor_->imported(); !ok) return ok;
-  log.info("took over from {}, uroced {}: frozen {} ms, {} queue pairs, {} clients refused",
-           service::process_text(predecessor_->process()), predecessor_->version(),
-           (message::now_for_both_ns() - since->at_ns) / 1'000'000, got->queue_pairs, got->refused + since->refused);
-  return {};
+  if (auto ok = predecessor_->imported(); !ok) return std::unexpected(ok.error());
+  const int64_t now_ns = message::now_for_both_ns();
+  return TakenOver{.process = predecessor_->process(),
+                   .version = predecessor_->version(),
+                   .at_ns = now_ns,
+                   .frozen_ms = (now_ns - since->at_ns) / 1'000'000,
+                   .queue_pairs = got->queue_pairs,
+                   .refused = got->refused + since->refused};
 }
 
 void Heritage::give_up(const Error& why) {

@@ -9,6 +9,7 @@
 #include "service/predecessor.h"
 #include "service/server.h"
 #include "uroced/log.h"
+#include "uroced/restart_report.h"
 #include "uroced/socket_right.h"
 
 namespace uroce::daemon {
@@ -32,12 +33,12 @@ class Heritage {
   Result<SocketRight> socket_right() const { return SocketRight::share(socket_, *belongings_); }
   /// All that can fail is done. Takes over what clients have; the other daemon serves never again. Errors: that
   /// daemon's, or its silence; none where it has ended, but then clients may be missing.
-  Result<void> take_over(service::Server& server, Log& log);
+  Result<TakenOver> take_over(service::Server& server, Log& log);
   /// Tells the other daemon why nothing comes of it.
   void give_up(const Error& why);
 
  private:
-  Result<void> take(service::Server& server, Log& log);
+  Result<TakenOver> take(service::Server& server);
   Heritage(std::string socket, std::unique_ptr<service::Predecessor> predecessor)
       : socket_(std::move(socket)), predecessor_(std::move(predecessor)) {}
 

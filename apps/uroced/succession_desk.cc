@@ -22,6 +22,11 @@ message::Belongings SuccessionDesk::lend() {
   return closed_ ? message::Belongings() : daemon_.lend();
 }
 
+message::RestartRow SuccessionDesk::restart_row() {
+  const std::scoped_lock lock(mutex_);
+  return closed_ ? message::RestartRow() : daemon_.restart_row();
+}
+
 Error SuccessionDesk::hand_over(message::SuccessionLink& successor, int32_t pid,
                                 const service::EstateVersions& versions) {
   std::unique_lock lock(mutex_);

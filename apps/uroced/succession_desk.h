@@ -17,6 +17,7 @@ class SuccessionDesk final : public service::SuccessionHost {
   struct Daemon {
     std::function<Result<std::vector<message::DeviceFacts>>()> facts;
     std::function<message::Belongings()> lend;
+    std::function<message::RestartRow()> restart_row;
   };
   struct Request {
     message::SuccessionLink* link;
@@ -31,6 +32,7 @@ class SuccessionDesk final : public service::SuccessionHost {
   Result<std::vector<message::DeviceFacts>> facts() override;
   message::Belongings lend() override;
   Error hand_over(message::SuccessionLink& successor, int32_t pid, const service::EstateVersions& versions) override;
+  message::RestartRow restart_row() override;
 
   // The main thread.
   /// The successor that waits to take over, which then waits for refuse().

@@ -140,6 +140,15 @@ struct EngineRows {
   static void fields(auto& self, auto& archive) { archive(self.rows); }
 };
 
+/// Reply to Op::restart.
+struct RestartRow {
+  /// Names and values as text, as an object's: "from_version", "frozen_ms". Empty: this daemon took over from no other.
+  std::vector<std::pair<std::string, std::string>> last{};
+  bool kept = false;                     ///< at the next one the service manager keeps what clients have
+  std::vector<std::string> obstacles{};  ///< why the next one will end the clients' connections
+  static void fields(auto& self, auto& archive) { archive(self.last, self.kept, self.obstacles); }
+};
+
 /// Reply to Op::capture, whose request is OpenDevice: the device is captured until the connection ends. The descriptor
 /// is the memory with all rings (capture_ring.h).
 struct CaptureReply {

@@ -34,6 +34,7 @@ constexpr Operation kOperations[] = {
     {Op::list_engines, Needs::hello, serve<message::Empty, list_engines>},
     {Op::list_objects, Needs::hello, serve<message::ListObjects, list_objects>},
     {Op::capture, Needs::hello, serve<message::OpenDevice, start_capture>},
+    {Op::restart, Needs::hello, serve<message::Empty, restart_row>},
     {Op::take_over, Needs::hello, serve<message::TakeOver, take_over>},
 
     {Op::create_pd, Needs::device, serve<message::Empty, create_pd>},

@@ -11,6 +11,7 @@
 #include "control/region.h"
 #include "control/srq.h"
 #include "message/capture_ring.h"
+#include "service/fault_watch.h"
 #include "service/guess_watch.h"
 
 namespace uroce::service {
@@ -121,6 +122,14 @@ Result<Reply> take_over(ClientState& client, const message::TakeOver& request) {
   client.server.log_always(Severity::info, fmt::format("{}, uroced {}, prepares to take over",
                                                        process_text(client.peer.pid), request.version.substr(0, 64)));
   return Reply{};
+}
+
+Result<Reply> restart_row(ClientState& client, const message::Empty& /*request*/) {
+  message::RestartRow out = client.server.restart_row();
+  if (!FaultWatch::can_guard()) {
+    out.obstacles.emplace_back("userfaultfd is not permitted to the daemon; allow the system call in its filter");
+  }
+  return reply(client, out);
 }
 
 message::ClientRow row_of(const ClientState& client) {

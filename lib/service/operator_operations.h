@@ -17,6 +17,7 @@ Result<Reply> list_peers(ClientState& client, const message::ListPeers& request)
 Result<Reply> list_engines(ClientState& client, const message::Empty& request);
 Result<Reply> list_objects(ClientState& client, const message::ListObjects& request);
 Result<Reply> start_capture(ClientState& client, const message::OpenDevice& request);
+Result<Reply> restart_row(ClientState& client, const message::Empty& request);
 /// Behind the reply the connection is the successor's (Client::be_replaced()).
 Result<Reply> take_over(ClientState& client, const message::TakeOver& request);
 

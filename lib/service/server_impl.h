@@ -77,6 +77,7 @@ struct Server::Impl final : ServerView {
   Result<std::unique_ptr<Succession::Turn>> begin_succession(const message::TakeOver& request, int32_t pid) override {
     return succession->begin(request, pid, [this](const EstateVersions& versions) { return check(versions); });
   }
+  message::RestartRow restart_row() const override { return succession->row(); }
   void log_what_was_left_out();
   uint32_t new_client_id() override {
     const std::scoped_lock lock(mutex);

@@ -50,6 +50,7 @@ class ServerView {
   /// Waits for programs that have ended, or closed their connections, until nothing is left of them; at most 1 s. False
   /// where there was none. A client's thread may call it.
   virtual bool await_departing() = 0;
+  virtual message::RestartRow restart_row() const = 0;
   /// See Succession::begin().
   virtual Result<std::unique_ptr<Succession::Turn>> begin_succession(const message::TakeOver& request, int32_t pid) = 0;
 };

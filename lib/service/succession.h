@@ -13,6 +13,7 @@
 #include <uroce/error.h>
 
 #include "message/belongings.h"
+#include "message/operator_messages.h"
 #include "message/succession_link.h"
 #include "message/succession_messages.h"
 #include "service/estate_versions.h"
@@ -32,6 +33,8 @@ class SuccessionHost {
   /// Errors: EOPNOTSUPP (a port cannot be handed over).
   virtual Result<std::vector<message::DeviceFacts>> facts() = 0;
   virtual message::Belongings lend() = 0;
+  /// For the operator, without the obstacles that the server knows.
+  virtual message::RestartRow restart_row() = 0;
   /// The successor, process `pid`, is ready: everything stands still, and goes over. Returns only if that failed. The
   /// daemon goes on then.
   virtual Error hand_over(message::SuccessionLink& successor, int32_t pid, const EstateVersions& versions) = 0;
@@ -70,6 +73,8 @@ class Succession {
 
   /// `host` may be nullptr: a server that is not a daemon's.
   explicit Succession(std::shared_ptr<SuccessionHost> host) : host_(std::move(host)) {}
+  /// Any thread.
+  message::RestartRow row() const { return host_ != nullptr ? host_->restart_row() : message::RestartRow(); }
   /// Any thread. Errors: EBUSY (another successor has its turn), EOPNOTSUPP; those of check_same().
   Result<std::unique_ptr<Turn>> begin(const message::TakeOver& request, int32_t pid, ClientsCheck check);
 

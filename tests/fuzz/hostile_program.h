@@ -50,6 +50,7 @@ struct ScriptedView : service::ServerView {
   const service::DaemonRights& rights() const override { return own_rights; }
   const service::EarlierCounters& earlier_counters() const override { return earlier; }
   service::Gate& gate() override { return open_gate; }
+  message::RestartRow restart_row() const override { return {}; }
   Result<std::unique_ptr<service::Succession::Turn>> begin_succession(const message::TakeOver& request,
                                                                       int32_t pid) override {
     return nobody.begin(request, pid, [](const service::EstateVersions&) { return Result<void>(); });

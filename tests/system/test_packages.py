@@ -72,8 +72,9 @@ class Service(threading.Thread):
         return self.daemons[-1].wait(60)
 
     def run(self):
-        while not self.over.wait(0.02):
+        while not self.over.is_set():
             if not self.wanted.exists():
+                time.sleep(0.02)
                 continue
             try:
                 self.end()

@@ -46,6 +46,18 @@ class Restart(veth.Case):
             one.wait_for("#bytes", 20)
         return pair
 
+    def assert_shown(self, daemon, before):
+        """`uroce show restart` and `uroce doctor` tell of the last restart and of the next one."""
+        (row,) = harness.loads(self.finish(self.start([veth.UROCE, "show", "restart", "--json", "--socket", daemon.socket]), 30))
+        self.assertEqual((row["last"]["from_process"], row["last"]["queue_pairs"], row["last"]["clients_refused"]), (before, 1, 0))
+        self.assertEqual(str(row["last"]["frozen_ms"]), re.search(r"frozen (\d+) ms", daemon.output).group(1))
+        self.assertEqual(row["next"], {"seamless": True, "kept_by_service_manager": True, "obstacles": []})
+        shown = self.finish(self.start([veth.UROCE, "show", "restart", "--socket", daemon.socket]), 30)
+        self.assertRegex(shown, r"last queue_pairs +1\n(?s:.*)next +seamless")
+        doctor = self.start([veth.UROCE, "doctor", "--socket", daemon.socket], daemon.space)
+        doctor.wait(30)
+        self.assertIn("queue pairs outlive the next restart, by the service manager, too", doctor.output)
+
     def restarts(self, test, user=""):
         far, manager = self.serve(self.names[1]), ServiceManager(self, watchdog_us=20_000_000)
         frozen = []
@@ -61,6 +73,7 @@ class Restart(veth.Case):
                     break
                 self.assertRegex(daemon.output, TOOK.format(before.process.pid))
                 frozen.append(int(re.search(r"frozen (\d+) ms", daemon.output).group(1)))
+                self.assert_shown(daemon, before.process.pid)
                 manager.wait_for("FDSTOREREMOVE")
                 manager.wait_for("WATCHDOG")
                 self.assertEqual(manager.stored, {})

@@ -68,7 +68,7 @@ TEST(UroceCommandLine, PingsOrAnswers) {
 
 TEST(UroceCommandLine, NamesAnUnknownWordAndTheOthers) {
   const std::string commands = "devices, show, stat, top, capture, trace, ping or doctor";
-  const std::string objects = "qp, mr, cq, client, user or peer";
+  const std::string objects = "qp, mr, cq, client, user, peer or restart";
   EXPECT_EQ(parse({"foo"}).error().text,
             "uroce: unknown word 'foo' behind \"uroce\"; write " + commands + "; see uroce --help");
   EXPECT_EQ(parse({"show", "foo"}).error().text,

@@ -44,6 +44,20 @@ TEST(Doctor, AHealthyMachineNeedsNothing) {
   }
 }
 
+TEST(Doctor, Restart) {
+  Facts facts = healthy();
+  EXPECT_TRUE(judge_restart(facts).empty());
+  facts.restart = RestartRow{.kept = true};
+  EXPECT_EQ(judge_restart(facts).at(0).verdict, Verdict::good);
+  facts.restart->obstacles = {"port memif0 is no interface of the kernel",
+                              "it has 9 of 10 descriptors; raise the limit"};
+  const auto found = judge_restart(facts);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].text, "the next restart ends connections: port memif0 is no interface of the kernel");
+  EXPECT_EQ(found[1].verdict, Verdict::slow);
+  EXPECT_EQ(found[1].remedy, "raise the limit");
+}
+
 TEST(Doctor, Kernel) {
   Facts facts = healthy();
   facts.kernel_minor = 1;
