@@ -14,14 +14,20 @@ namespace {
 
 /// For a client's request that has begun. Engines have a timeout of their own.
 constexpr std::chrono::seconds kRequestPatience{6};
+constexpr std::chrono::seconds kLongestPatience{30};
+constexpr std::chrono::milliseconds kStandstill{100};
 
 }  // namespace
 
 // A request may need an engine, and this thread may be the one that polls it. Programs may end meanwhile.
 bool Server::Impl::gate_holds_all() {
-  const auto until = std::chrono::steady_clock::now() + kRequestPatience;
+  auto now = std::chrono::steady_clock::now();
+  auto until = now + kRequestPatience;
+  const auto limit = now + kLongestPatience;
   while (!threads_gate.holds(serving())) {
-    if (std::chrono::steady_clock::now() > until) return false;
+    const auto before = std::exchange(now, std::chrono::steady_clock::now());
+    if (now - before > kStandstill) until += now - before;  // the machine stood still, and so did the requests
+    if (now > std::min(until, limit)) return false;
     if (all_devices.empty()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     } else {
