@@ -286,7 +286,9 @@ void Lane::completed(const ibv_wc& wc) {
   const uint64_t oldest = posted_ - under_way_;
   if ((wc.wr_id & 0xffffffff) != oldest % kDepth) fail("a completion came twice, or before its turn");
   const Request& request = requests_[oldest % kDepth];
-  if (wc.status != IBV_WC_SUCCESS) fail(std::string("a request ended with ") + ibv_wc_status_str(wc.status));
+  if (wc.status != IBV_WC_SUCCESS) {
+    fail(std::string("a request ended with ") + ibv_wc_status_str(wc.status) + ", " + std::to_string(wc.vendor_err));
+  }
   --under_way_;
   if (request.op == Op::read) {
     const uint8_t* landed = memory_.data() + landing_at(oldest);
@@ -306,7 +308,9 @@ void Lane::completed(const ibv_wc& wc) {
 }
 
 void Lane::received(const ibv_wc& wc, uint32_t, const uint8_t* bytes) {
-  if (wc.status != IBV_WC_SUCCESS) fail(std::string("a receive ended with ") + ibv_wc_status_str(wc.status));
+  if (wc.status != IBV_WC_SUCCESS) {
+    fail(std::string("a receive ended with ") + ibv_wc_status_str(wc.status) + ", " + std::to_string(wc.vendor_err));
+  }
   const bool with_imm = (wc.wc_flags & IBV_WC_WITH_IMM) != 0;
   uint64_t message = wc.imm_data;
   if (!with_imm) std::memcpy(&message, bytes + (kind_ == Kind::ud ? kGrh : 0), sizeof message);
