@@ -190,8 +190,7 @@ void write_frames(SnapshotWriter& archive, const FramePool& pool, const ReorderB
 // A buffered frame was admitted and was of the right kind, and its ICRC is still there.
 bool is_of(const Qp& qp, const wire::Packet& packet, Psn psn, bool requests) {
   const auto transport = is_xrc(qp.type) ? wire::Transport::xrc : wire::Transport::rc;
-  return packet.bth.psn == psn && packet.bth.dest_qpn == qp.qpn &&
-         wire::transport_of(packet.bth.opcode) == transport &&
+  return packet.bth.psn == psn && packet.bth.dest_qpn == qp.qpn && wire::transport_of(packet.bth.opcode) == transport &&
          packet.op().flags.has(wire::Op::request) == requests;
 }
 
