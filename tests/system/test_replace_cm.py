@@ -125,7 +125,8 @@ class Connections(replacing.Case):
         client.wait_for(f"ping data: rdma-ping-{before + 100}:", 20)
         for one in (client, server):
             self.assertIsNone(one.process.poll(), str(one))
-            one.kill()
+        client.kill()  # then the server ends, too
+        server.kill()
 
     @unittest.skipUnless(shutil.which("ib_write_bw"), "perftest is not installed")
     def test_perftest(self):
