@@ -43,6 +43,16 @@ struct Side {
   QueuePair make_qp(const QpInit& init = {}, const SharedReceiveQueue* srq = nullptr) {
     return must(context.create_qp(pd, cq, cq, init, srq));
   }
+  /// A raw packet queue pair in RTS.
+  QueuePair make_raw_qp() {
+    auto qp = make_qp({.type = QpType::raw_packet});
+    using Bit = QpAttrBit;
+    const QueuePair::Step steps[] = {{{.state = QpState::init}, Bit::state | Bit::port},
+                                     {{.state = QpState::rtr}, Bit::state},
+                                     {{.state = QpState::rts}, Bit::state}};
+    must(qp.modify(steps));
+    return qp;
+  }
   QueuePair::Peer peer(const QueuePair& qp, uint32_t psn) const { return {context.info().gids[0], qp.qpn(), psn}; }
 
   Context context;

@@ -20,15 +20,6 @@ class RawPacketTest : public testing::TestWithParam<uint32_t> {
     a_.emplace(world_.device(0));
     b_.emplace(world_.device(1));
   }
-  static QueuePair raw_qp(Side& side) {
-    auto qp = side.make_qp({.type = QpType::raw_packet});
-    using Bit = QpAttrBit;
-    const QueuePair::Step steps[] = {{{.state = QpState::init}, Bit::state | Bit::port},
-                                     {{.state = QpState::rtr}, Bit::state},
-                                     {{.state = QpState::rts}, Bit::state}};
-    must(qp.modify(steps));
-    return qp;
-  }
   /// Writes a frame at the beginning of a_'s memory.
   void write_frame(const EthAddr& to, uint16_t type) {
     std::memcpy(a_->memory.data(), to.bytes.data(), 6);
@@ -53,7 +44,7 @@ class RawPacketTest : public testing::TestWithParam<uint32_t> {
 };
 
 TEST_P(RawPacketTest, AFrameGoesToTheQueuePairOfItsRule) {
-  auto sender = raw_qp(*a_), first = raw_qp(*b_), second = raw_qp(*b_);
+  auto sender = a_->make_raw_qp(), first = b_->make_raw_qp(), second = b_->make_raw_qp();
   FlowRule rule;
   rule.value.eth_type = 0x88b5;
   rule.mask.eth_type = 0xffff;
@@ -82,8 +73,8 @@ TEST_P(RawPacketTest, AFrameGoesToTheQueuePairOfItsRule) {
 }
 
 TEST_P(RawPacketTest, ARuleOutlivesItsQueuePairsHandleAndThenNobodyReceives) {
-  auto sender = raw_qp(*a_);
-  auto receiver = std::optional(raw_qp(*b_));
+  auto sender = a_->make_raw_qp();
+  auto receiver = std::optional(b_->make_raw_qp());
   auto rule = std::optional(must(receiver->create_flow({.type = FlowType::all_default})));
   ASSERT_EQ(receive(*receiver, 1), 0);
   receiver.reset();
@@ -110,7 +101,7 @@ TEST_P(RawPacketTest, WrongRulesAndQueuePairsAreRefused) {
       raw.modify({.state = QpState::init, .qkey = 1}, QpAttrMask(QpAttrBit::state) | QpAttrBit::port | QpAttrBit::qkey),
       EINVAL, "qkey");
   EXPECT_EQ(raw.post_send(SendRequest{}), EINVAL) << "not in RTS";
-  auto sending = raw_qp(*a_);
+  auto sending = a_->make_raw_qp();
   EXPECT_EQ(sending.post_send({.opcode = WrOpcode::rdma_write}), EINVAL);
 }
 
@@ -123,10 +114,10 @@ RxHash by_source() {
 constexpr std::size_t kEntryOf[] = {0, 2, 1, 3};  // by those two bits
 
 TEST_P(RawPacketTest, ARuleSpreadsFramesOverQueuePairsOfAllEngines) {
-  auto sender = raw_qp(*a_);
+  auto sender = a_->make_raw_qp();
   std::vector<QueuePair> receivers;
   std::vector<const QueuePair*> table;
-  for (int i = 0; i < 4; ++i) receivers.push_back(raw_qp(*b_));
+  for (int i = 0; i < 4; ++i) receivers.push_back(b_->make_raw_qp());
   for (const QueuePair& qp : receivers) table.push_back(&qp);
   auto rule = std::optional(must(b_->context.create_flow(table, {.type = FlowType::all_default}, by_source())));
   write_frame(b_->context.info().mac, 0x0800);
@@ -152,7 +143,7 @@ TEST_P(RawPacketTest, ARuleSpreadsFramesOverQueuePairsOfAllEngines) {
 }
 
 TEST_P(RawPacketTest, ARuleCountsWhatItTakes) {
-  auto sender = raw_qp(*a_), first = raw_qp(*b_), second = raw_qp(*b_);
+  auto sender = a_->make_raw_qp(), first = b_->make_raw_qp(), second = b_->make_raw_qp();
   const QueuePair* const table[] = {&first, &second};
   const auto rule = must(b_->context.create_flow(table, {.type = FlowType::all_default}, by_source()));
   const auto sniffer = must(first.create_flow({.type = FlowType::sniffer}));
@@ -174,7 +165,7 @@ TEST_P(RawPacketTest, ARuleCountsWhatItTakes) {
 }
 
 TEST_P(RawPacketTest, WrongTablesAreRefused) {
-  auto raw = raw_qp(*a_), foreign = raw_qp(*b_);
+  auto raw = a_->make_raw_qp(), foreign = b_->make_raw_qp();
   auto datagrams = a_->make_qp({.type = QpType::ud});
   const auto create = [this](const std::vector<const QueuePair*>& table, const RxHash& hash = {}) {
     return a_->context.create_flow(table, {}, hash);
@@ -186,13 +177,13 @@ TEST_P(RawPacketTest, WrongTablesAreRefused) {
   expect_error(create({&raw, &foreign}), EINVAL, "another context");
   expect_error(create({&raw}, {.fields = RxHashFields::from_bits(0x100)}), EINVAL, "0x100");
   Side other(world_.device(0));
-  auto theirs = raw_qp(other);
+  auto theirs = other.make_raw_qp();
   expect_error(create({&raw, &theirs}), EINVAL, "another context");
   EXPECT_TRUE(create(std::vector<const QueuePair*>(256, &raw), by_source()));
 }
 
 TEST_P(RawPacketTest, ADeviceHasABoundOfRules) {
-  auto raw = raw_qp(*a_);
+  auto raw = a_->make_raw_qp();
   std::vector<Flow> rules;
   while (rules.size() < a_->context.info().max_flow) {
     rules.push_back(must(raw.create_flow({.priority = static_cast<uint16_t>(rules.size())})));

@@ -37,15 +37,6 @@ class FlowServerTest : public testing::Test {
     world_.stop();
     std::filesystem::remove_all(folder_);
   }
-  static QueuePair raw_qp(Side& side) {
-    auto qp = side.make_qp({.type = QpType::raw_packet});
-    using Bit = QpAttrBit;
-    const QueuePair::Step steps[] = {{{.state = QpState::init}, Bit::state | Bit::port},
-                                     {{.state = QpState::rtr}, Bit::state},
-                                     {{.state = QpState::rts}, Bit::state}};
-    must(qp.modify(steps));
-    return qp;
-  }
   /// IPv4 from 10.0.0.`host` to this device.
   void write_frame(uint8_t host) {
     std::memset(side_->memory.data(), 0, 60);
@@ -63,7 +54,7 @@ class FlowServerTest : public testing::Test {
 };
 
 TEST_F(FlowServerTest, ATableSpreadsFramesAndItsRuleCountsThem) {
-  auto sender = raw_qp(*side_), first = raw_qp(*side_), second = raw_qp(*side_);
+  auto sender = side_->make_raw_qp(), first = side_->make_raw_qp(), second = side_->make_raw_qp();
   RxHash hash{.fields = RxHashField::ipv4_source};
   hash.key[7] = 0x02;  // the last bit of the address is that of the hash
   const QueuePair* const table[] = {&first, &second};
@@ -83,7 +74,7 @@ TEST_F(FlowServerTest, ATableSpreadsFramesAndItsRuleCountsThem) {
 }
 
 TEST_F(FlowServerTest, WrongTablesAreRefused) {
-  auto raw = raw_qp(*side_);
+  auto raw = side_->make_raw_qp();
   auto datagrams = side_->make_qp({.type = QpType::ud});
   const auto create = [this](const std::vector<const QueuePair*>& table, const RxHash& hash = {}) {
     return side_->context.create_flow(table, {}, hash);
@@ -92,7 +83,7 @@ TEST_F(FlowServerTest, WrongTablesAreRefused) {
   expect_error(create({&raw, &datagrams}), EINVAL, "not a raw packet queue pair");
   expect_error(create({&raw}, {.fields = RxHashFields::from_bits(0x100)}), EINVAL, "0x100");
   Side other(must(open_daemon_device(world_.device(0)->config().name, {folder_ + "//socket"})));  // another program
-  auto theirs = raw_qp(other);
+  auto theirs = other.make_raw_qp();
   expect_error(create({&raw, &theirs}), EINVAL, "another context");
   EXPECT_TRUE(create(std::vector<const QueuePair*>(256, &raw)));
 }

@@ -133,15 +133,6 @@ class RawPackets : public SuccessionTest {
   void SetUp() override {
     if (geteuid() != 0) GTEST_SKIP() << "raw packets need a privilege";
   }
-  QueuePair raw_qp() {
-    auto qp = client_->make_qp({.type = QpType::raw_packet});
-    using Bit = QpAttrBit;
-    const QueuePair::Step steps[] = {{{.state = QpState::init}, Bit::state | Bit::port},
-                                     {{.state = QpState::rtr}, Bit::state},
-                                     {{.state = QpState::rts}, Bit::state}};
-    must(qp.modify(steps));
-    return qp;
-  }
   /// Sends IPv4 from 10.0.0.`host` to this device; `receiver` gets it.
   void expect_frame(QueuePair& sender, uint8_t host, QueuePair& receiver) {
     std::byte* const frame = client_->memory.data();
@@ -159,7 +150,8 @@ class RawPackets : public SuccessionTest {
 };
 
 TEST_F(RawPackets, RulesGoOnWithTheirOrderAndTheirCounts) {
-  auto sender = raw_qp(), first = raw_qp(), second = raw_qp(), late = raw_qp();
+  auto sender = client_->make_raw_qp(), first = client_->make_raw_qp(), second = client_->make_raw_qp(),
+       late = client_->make_raw_qp();
   RxHash hash{.fields = RxHashField::ipv4_source};
   hash.key[7] = 0x02;  // the last bit of the address is that of the hash
   const QueuePair* const table[] = {&first, &second};
