@@ -25,6 +25,7 @@
 #include "message/protocol.h"
 #include "service/server.h"
 #include "tests/unit/client/endpoints.h"
+#include "tests/unit/service/cm_program.h"
 #include "wire/packet.h"
 
 namespace uroce::service {
@@ -35,8 +36,6 @@ using test::next;
 using test::Side;
 using test::World;
 using namespace std::chrono_literals;
-
-constexpr auto kEventPatience = 60s;
 
 std::vector<std::byte> bytes_of(std::string_view text) {
   const auto* data = reinterpret_cast<const std::byte*>(text.data());
@@ -77,31 +76,11 @@ class ConnectionsTest : public testing::TestWithParam<Way> {
     return ConnectionManager(client::make_in_process_cm(*connections_, world_.device(1)));
   }
 
-  /// One program: its manager, its channel.
-  struct Program {
-    explicit Program(ConnectionManager opened) : manager(std::move(opened)), channel(must(manager.create_channel())) {}
-    CmId id(QpType type = QpType::rc) {
-      return must(manager.create_id(channel, type == QpType::ud ? PortSpace::udp : PortSpace::tcp, type));
-    }
-    /// The next event, which must be of that type.
-    CmEvent expect(CmEventType type) {
-      auto event = channel.wait(kEventPatience);
-      if (!event) throw std::runtime_error("no event came; expected " + std::to_string(static_cast<int>(type)));
-      EXPECT_EQ(event->type, type) << "status " << event->status;
-      return *event;
-    }
-    ConnectionManager manager;
-    CmChannel channel;
-  };
+  using Program = CmProgram;
 
   /// Resolved from the first device to `remote`.
-  CmId resolved(Program& program, const CmAddress& remote, QpType type = QpType::rc) {
-    CmId id = program.id(type);
-    must(id.resolve_addr(std::nullopt, remote, kEventPatience));
-    program.expect(CmEventType::addr_resolved);
-    must(id.resolve_route(kEventPatience));
-    program.expect(CmEventType::route_resolved);
-    return id;
+  static CmId resolved(Program& program, const CmAddress& remote, QpType type = QpType::rc) {
+    return program.resolved(remote, type);
   }
   static CmAddress address(std::size_t device, uint16_t port) { return {World::gid(device), port}; }
   /// The same socket by another name: a connection belongs to a name, so that one process can be several programs.
@@ -446,7 +425,7 @@ TEST_P(ConnectionsTest, AGroupIsJoinedAndLeft) {
   CmId id = client.id(QpType::ud);
   const CmAddress group{Gid::from_ipv4(0xef010203), 0};
   EXPECT_EQ(id.join(group, 5).error().code, EINVAL) << "no device yet";
-  must(id.resolve_addr(address(0, 0), group, kEventPatience));
+  must(id.resolve_addr(address(0, 0), group, kCmPatience));
   client.expect(CmEventType::addr_resolved);
   must(id.join(group, 5));
   const CmEvent joined = client.expect(CmEventType::multicast_join);
@@ -472,7 +451,7 @@ TEST_P(ConnectionsTest, EventsMoveWithTheirId) {
   }));
   must(listener.migrate(second));
   EXPECT_EQ(server.channel.take(), std::nullopt);
-  const auto request = second.wait(kEventPatience);
+  const auto request = second.wait(kCmPatience);
   ASSERT_TRUE(request);
   EXPECT_EQ(request->type, CmEventType::connect_request);
   EXPECT_TRUE(server.manager.adopt(*request));
@@ -557,14 +536,14 @@ TEST_P(ConnectionsTest, EventsTakenAheadMoveWithTheirId) {
   Program program(open());
   CmChannel other = must(program.manager.create_channel());
   CmId one = program.id(), two = program.id(), three = program.id();
-  for (CmId* id : {&one, &two, &three}) must(id->resolve_addr(std::nullopt, address(1, 4061), kEventPatience));
+  for (CmId* id : {&one, &two, &three}) must(id->resolve_addr(std::nullopt, address(1, 4061), kCmPatience));
   EXPECT_TRUE(world_.run_until([&] {
     int waiting = 0;
     return ioctl(program.channel.fd(), FIONREAD, &waiting) == 0 && waiting == 3;
   }));
   EXPECT_EQ(program.expect(CmEventType::addr_resolved).id, one.number());
   must(two.migrate(other));
-  const auto moved = other.wait(kEventPatience);
+  const auto moved = other.wait(kCmPatience);
   ASSERT_TRUE(moved);
   EXPECT_EQ(moved->id, two.number());
   EXPECT_EQ(program.expect(CmEventType::addr_resolved).id, three.number());
@@ -583,11 +562,11 @@ TEST_P(ConnectionsTest, EventsOfIdsThatWentAreNeitherSeenNorCounted) {
   };
   for (uint32_t i = 0; i < kRounds; ++i) {
     CmId gone = program.id();
-    must(gone.resolve_addr(std::nullopt, address(1, 4063), kEventPatience));
+    must(gone.resolve_addr(std::nullopt, address(1, 4063), kCmPatience));
     ASSERT_TRUE(world_.run_until([&] { return waiting() == 1; })) << i;
   }
   EXPECT_EQ(waiting(), 0);
-  must(kept.resolve_addr(std::nullopt, address(1, 4063), kEventPatience));
+  must(kept.resolve_addr(std::nullopt, address(1, 4063), kCmPatience));
   EXPECT_EQ(program.expect(CmEventType::addr_resolved).id, kept.number());
   EXPECT_EQ(program.channel.take(), std::nullopt);
 }
@@ -612,7 +591,7 @@ TEST_P(ConnectionsTest, AThousandConnectionsAndNothingIsLeft) {
     std::map<uint32_t, CmId> actives, passives;
     for (std::size_t i = 0; i < kCount; ++i) {
       CmId id = client.id();
-      must(id.resolve_addr(std::nullopt, address(1, 4060), kEventPatience));
+      must(id.resolve_addr(std::nullopt, address(1, 4060), kCmPatience));
       const uint32_t number = id.number();
       actives.emplace(number, std::move(id));
     }
@@ -620,7 +599,7 @@ TEST_P(ConnectionsTest, AThousandConnectionsAndNothingIsLeft) {
     while (established < kCount) {
       while (const auto event = client.channel.take()) {
         CmId& id = actives.at(event->id);
-        if (event->type == CmEventType::addr_resolved) must(id.resolve_route(kEventPatience));
+        if (event->type == CmEventType::addr_resolved) must(id.resolve_route(kCmPatience));
         if (event->type == CmEventType::route_resolved) must(id.connect({.qpn = 1000 + event->id}));
         if (event->type == CmEventType::connect_response) must(id.establish());
         ASSERT_NE(event->type, CmEventType::unreachable);
@@ -664,7 +643,7 @@ TEST_P(InProcessConnections, ProgramsOutliveTheirManager) {
   CmId passive = must(server.manager.adopt(server.expect(CmEventType::connect_request)));
   stop_connections();
   std::set<uint32_t> removed;
-  while (const auto event = server.channel.wait(kEventPatience)) {
+  while (const auto event = server.channel.wait(kCmPatience)) {
     EXPECT_EQ(event->type, CmEventType::device_removal);
     removed.insert(event->id);
   }
@@ -698,7 +677,7 @@ TEST_P(InProcessConnections, ThreadsMakeCallsWhileAnotherPolls) {
   CmId listener = server.id();
   must(listener.bind(address(1, 4072)));
   must(listener.listen(64));
-  const auto until = std::chrono::steady_clock::now() + kEventPatience;
+  const auto until = std::chrono::steady_clock::now() + kCmPatience;
   const auto too_late = [until] { return std::chrono::steady_clock::now() > until; };
   std::atomic<int> running{2};
   std::atomic<uint32_t> qpn{100};  // one that is used twice would be a stale connection
@@ -706,14 +685,14 @@ TEST_P(InProcessConnections, ThreadsMakeCallsWhileAnotherPolls) {
     Program client(open());
     for (int i = 0; i < kRounds; ++i) {
       CmId id = client.id();
-      must(id.resolve_addr(std::nullopt, address(1, 4072), kEventPatience));
+      must(id.resolve_addr(std::nullopt, address(1, 4072), kCmPatience));
       for (bool refused = false; !refused && !too_late();) {
         const auto event = client.channel.take();
         if (!event) {
           std::this_thread::yield();
           continue;
         }
-        if (event->type == CmEventType::addr_resolved) must(id.resolve_route(kEventPatience));
+        if (event->type == CmEventType::addr_resolved) must(id.resolve_route(kCmPatience));
         if (event->type == CmEventType::route_resolved) must(id.connect({.qpn = qpn++}));
         refused = event->type == CmEventType::rejected;
       }
