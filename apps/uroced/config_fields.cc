@@ -133,6 +133,11 @@ std::vector<Field<Config>> make_daemon_fields() {
                                  .option = "--log-level",
                                  .live = true,
                                  .text = "Least severe messages to log."}),
+      field<&Config::crash_recovery>(
+          {.table = "daemon",
+           .key = "crash_recovery",
+           .text = "Let queue pairs and connections outlive a crash or kill -9, where systemd or --supervise starts "
+                   "the daemon again. A small process sleeps for that. It costs no message anything."}),
       field<&Config::answer_pings>(
           {.table = "daemon",
            .key = "answer_pings",

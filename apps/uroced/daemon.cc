@@ -16,10 +16,12 @@
 #include "pmd_glue/notes.h"
 #include "pmd_glue/stack_access.h"
 #include "privilege/privilege.h"
+#include "service/fault_watch.h"
 #include "service/listener.h"
 #include "uroced/eal_choice.h"
 #include "uroced/hand_over.h"
 #include "uroced/heritage.h"
+#include "uroced/keeper.h"
 #include "uroced/log.h"
 #include "uroced/metrics_server.h"
 #include "uroced/metrics_state.h"
@@ -60,6 +62,7 @@ class Daemon {
     manager_.ready(fmt::format("serving {}", fmt::join(stack_->devices(), ", ")));
     log_->info("serving {} on {}", fmt::join(stack_->devices(), ", "), config_.server.socket);
     manager_.start_watchdog();
+    start_keeper();
     for (;;) {
       const auto signal = next_signal(time_to_look());
       feed_watchdog();
@@ -264,7 +267,11 @@ class Daemon {
   }
 
   void answer_successor() {
-    if (const auto request = desk_->request()) desk_->refuse(hand_over(*request, *server_, *stack_, manager_, *log_));
+    const auto request = desk_->request();
+    if (!request) return;
+    keeper_.dismiss();
+    desk_->refuse(hand_over(*request, *server_, *stack_, manager_, *log_));
+    start_keeper();
   }
 
   void read_settings_again() {
@@ -275,12 +282,28 @@ class Daemon {
 
   /// Returns only if this daemon is to end its clients itself.
   void leave_to_next_run() {
+    keeper_.dismiss();
     if (!manager_.keeps()) return;
     const Error why = leave(*server_, *stack_, [this] { return lend(); }, manager_, *log_);
     log_->warn("the clients do not outlive this daemon: {}", why.text);
   }
 
+  /// From now on the clients outlive this process, if somebody starts another.
+  void start_keeper() {
+    if (!config_.crash_recovery || !manager_.keeps()) return;
+    service::FaultWatch::install();
+    auto legacy = Legacy::begin();
+    auto started = legacy ? Result<void>() : std::unexpected(legacy.error());
+    if (legacy) {
+      legacy_.emplace(std::move(*legacy));
+      started = keeper_.start(
+          [this] { leave_after_crash(*legacy_, *server_, *stack_, [this] { return lend(); }, manager_, *log_); });
+    }
+    if (!started) log_->warn("{}; a crash will end the clients", started.error().text);
+  }
+
   int drain(std::string_view why) {
+    keeper_.dismiss();
     manager_.stopping();
     signals_.leave_at_a_later_one();
     desk_->close();
@@ -335,6 +358,8 @@ class Daemon {
   std::unique_ptr<service::Server> server_;  // must end before the stack
   std::atomic<const service::Server*> serving_{nullptr};
   std::unique_ptr<MetricsServer> metrics_;  // reads all of the above
+  std::optional<Legacy> legacy_;            // after a crash
+  Keeper keeper_;                           // reads all of the above
 };
 
 }  // namespace

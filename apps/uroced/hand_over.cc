@@ -4,7 +4,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -68,6 +70,28 @@ Result<void> pass_first(message::SuccessionLink& next, const Stack& stack, const
 
 }  // namespace
 
+Result<Legacy> Legacy::begin() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return fail(errno, fmt::format("socketpair: {}", std::strerror(errno)));
+  }
+  setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &kQueueBytes, sizeof kQueueBytes);
+  auto writer = std::make_unique<message::Connection>(message::Fd(ends[0]));
+  writer->set_timeouts(std::chrono::milliseconds(0), kRoomInQueue);
+  return Legacy(std::move(writer), message::Fd(ends[1]));
+}
+
+Result<void> Legacy::pass_to(ServiceManager& manager) {
+  if (auto ok = next_.send(Step::go); !ok) return ok;
+  return manager.keep(reader_.get());
+}
+
+void Legacy::take_back() {
+  message::Connection drained{message::Fd(dup(reader_.get()))};
+  while (drained.receive_now().value_or(std::nullopt)) {
+  }
+}
+
 Error hand_over(const SuccessionDesk::Request& successor, service::Server& server, Stack& stack,
                 ServiceManager& manager, Log& log) {
   message::SuccessionLink& link = *successor.link;
@@ -91,26 +115,16 @@ Error hand_over(const SuccessionDesk::Request& successor, service::Server& serve
 
 Error leave(service::Server& server, Stack& stack, const std::function<message::Belongings()>& lend,
             ServiceManager& manager, Log& log) {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-    return {errno, fmt::format("socketpair: {}", std::strerror(errno))};
-  }
-  setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &kQueueBytes, sizeof kQueueBytes);
-  message::Connection writer{message::Fd(ends[0])};
-  const message::Fd reader(ends[1]);
-  writer.set_timeouts(std::chrono::milliseconds(0), kRoomInQueue);
-  message::SuccessionLink next(writer);
-  if (auto ok = pass_first(next, stack, lend()); !ok) return ok.error();
+  auto legacy = Legacy::begin();
+  if (!legacy) return legacy.error();
+  if (auto ok = pass_first(legacy->next(), stack, lend()); !ok) return ok.error();
   const auto bequest = while_standing(server, stack, [&](const message::StandingSince& since) {
-    auto passed = bequeath(next, server, {}, since);
+    auto passed = bequeath(legacy->next(), server, {}, since);
     if (!passed) return passed;
-    if (auto ok = next.send(Step::go); !ok) return Result<service::Bequest>(std::unexpected(ok.error()));
-    if (auto ok = manager.keep(reader.get()); !ok) {
+    if (auto ok = legacy->pass_to(manager); !ok) {
       // The clients' sockets are in the queue, and it may be the service manager's by now.
       manager.forget();
-      message::Connection drained{message::Fd(dup(reader.get()))};
-      while (drained.receive_now().value_or(std::nullopt)) {
-      }
+      legacy->take_back();
       return Result<service::Bequest>(std::unexpected(ok.error()));
     }
     return passed;
@@ -120,6 +134,23 @@ Error leave(service::Server& server, Stack& stack, const std::function<message::
   log.info("SIGTERM: the service manager keeps {} queue pairs for the next uroced, {} clients refused",
            bequest->queue_pairs, bequest->refused);
   end(stack, log);
+}
+
+void leave_after_crash(Legacy& legacy, service::Server& server, Stack& stack,
+                       const std::function<message::Belongings()>& lend, ServiceManager& manager, Log& log) {
+  const message::StandingSince since{.at_ns = message::now_for_both_ns()};
+  const std::size_t unknown = server.outlive_threads();
+  auto passed = pass_first(legacy.next(), stack, lend());
+  const auto bequest = passed ? bequeath(legacy.next(), server, {}, since) : std::unexpected(passed.error());
+  if (bequest) passed = legacy.pass_to(manager);
+  if (!bequest || !passed) {
+    return log.error("the daemon has died, and its clients end: {}",
+                     bequest ? passed.error().text : bequest.error().text);
+  }
+  log.error(
+      "the daemon has died: the service manager keeps {} queue pairs for the next uroced, {} of them in error "
+      "because an engine was at work on them, {} clients refused",
+      bequest->queue_pairs, unknown, bequest->refused);
 }
 
 }  // namespace uroce::daemon

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "privilege/system_calls.h"
+#include "uroced/keeper.h"
 
 namespace uroce::daemon {
 
@@ -60,7 +61,9 @@ Result<void> Rights::give_up() const {
     log_->info("staying root, since this machine has no user {} (privilege.user)", config_->privilege.user);
   }
   if (!config_->privilege.seccomp) return {};
-  if (auto limited = privilege::limit_system_calls(); !limited) {
+  constexpr const char* kMore[] = {"wait4"};
+  constexpr int kProcesses[] = {Keeper::kCloneFlags};
+  if (auto limited = privilege::limit_system_calls(kMore, kProcesses); !limited) {
     log_->warn("{}; set privilege.seccomp to false", limited.error().text);
   }
   return {};

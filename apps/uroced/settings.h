@@ -44,6 +44,7 @@ struct Config {
   std::string metrics_listen{};  ///< address and port; empty: metrics are not served
   bool answer_pings = true;      ///< those of `uroce ping`, without a program
   std::string group{};           ///< as written; server.group is its number
+  bool crash_recovery = true;    ///< clients outlive a crash, where somebody starts the daemon again
   LogLevel log_level = LogLevel::info;
   StackOptions stack{};            ///< [engines], [dcqcn], [swift], and options of the command line for all ports
   std::string lcores{};            ///< EAL's --lcores; empty: the EAL arguments decide

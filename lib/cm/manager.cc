@@ -38,6 +38,7 @@ Manager::~Manager() {
 
 bool Manager::turn(Nanos now) { return impl_->turn(now); }
 Result<void> Manager::pause() { return impl_->pause(); }
+bool Manager::outlive_threads() { return impl_->outlive_threads(); }
 void Manager::resume() { impl_->resume(); }
 ManagerSnapshot Manager::snapshot() { return impl_->snapshot(); }
 Result<void> Manager::adopt(ManagerSnapshot snapshot) { return impl_->adopt(std::move(snapshot)); }

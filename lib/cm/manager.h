@@ -134,6 +134,9 @@ class Manager {
   Result<void> pause();
   /// Ends that. Connections that no user has adopted end.
   void resume();
+  /// All threads but the calling one have died. The manager is paused from now on. False: one of them was changing what
+  /// the manager has, which makes no sense any more.
+  bool outlive_threads();
   /// All that belongs to no user. The manager and the engines are paused.
   ManagerSnapshot snapshot();
   /// Goes on with what another manager has. This one is paused, and has no users yet. Connections that make no sense

@@ -59,6 +59,7 @@ struct Manager::Impl {
   // A planned restart (manager_pause.cc, manager_snapshot.cc, manager_adopt.cc).
   Result<void> pause();
   void resume();
+  bool outlive_threads();
   /// The manager's thread: waits while there is a pause.
   void park();
   void end_pause();

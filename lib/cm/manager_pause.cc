@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include "base/dead_owner.h"
 #include "cm/manager_impl.h"
 #include "cm/manager_user.h"
 
@@ -27,6 +28,14 @@ Result<void> Manager::Impl::pause() {
   const Guard guard(*this);
   for (const auto& agent : agents) agent->gsi->hold(true);
   return {};
+}
+
+bool Manager::Impl::outlive_threads() {
+  const bool half_done = free_of_dead_owner(mutex) || moving;
+  holder.store({}, std::memory_order_relaxed);
+  pausing.store(true, std::memory_order_relaxed);
+  parked.store(true, std::memory_order_relaxed);
+  return !half_done;
 }
 
 // This thread may be the one that polls the engines.

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "base/dead_owner.h"
+
 namespace uroce::control {
 namespace {
 
@@ -94,6 +96,14 @@ Result<void> EngineRunner::resume() {
     if (auto ran = run(engine, [](transport::Engine& e) { e.resume(); }); !ran) all = ran;
   }
   return all;
+}
+
+std::size_t EngineRunner::outlive_threads() {
+  free_of_dead_owner(mutex_);
+  paused_.store(true, std::memory_order_relaxed);
+  std::size_t unknown = 0;
+  for (const auto& engine : engines_) unknown += engine->outlive_thread() ? 1 : 0;
+  return unknown;
 }
 
 Result<void> EngineRunner::visit(uint32_t engine, const Work& work) {

@@ -67,6 +67,9 @@ class EngineRunner {
   Result<void> pause();
   /// Errors: as run(). An engine that does not answer goes on when it does.
   Result<void> resume();
+  /// All threads but the calling one have died (Engine::outlive_thread). The engines are paused from now on, and the
+  /// control lock is free, whoever had it. Returns the queue pairs whose state is unknown.
+  std::size_t outlive_threads();
 
   /// The engines are not polled any more, and the host is about to go. From now on run() uses the calling thread.
   void stop();

@@ -85,6 +85,10 @@ std::vector<std::byte> ControlQp::snapshot(uint32_t version) const {
 Result<void> ControlQp::adopt(std::span<const std::byte> snapshot) {
   const std::vector<Gid> former = device().former_gids();
   const auto lock = device().runner().lock();
+  if (snapshot.empty()) {
+    device().engine(engine_).adopt_unknown(*core_, device().runner().host().clock());
+    return {};
+  }
   return device().engine(engine_).adopt(*core_, snapshot, device().runner().host().clock(), former);
 }
 

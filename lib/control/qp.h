@@ -81,10 +81,10 @@ class ControlQp {
   QpInit init() const;
   const Refs& refs() const { return refs_; }
   /// The engine's state of it, for adopt() of another daemon, in a version of transport::write_snapshot(). The engine
-  /// is paused.
+  /// is paused. Empty where nobody knows it (Engine::outlive_thread).
   std::vector<std::byte> snapshot(uint32_t version) const;
-  /// Goes on with that state; the queue pair is as it was created. The engine is paused. Errors: as
-  /// transport::read_snapshot().
+  /// Goes on with that state, with an empty one in error; the queue pair is as it was created. The engine is paused.
+  /// Errors: as transport::read_snapshot().
   Result<void> adopt(std::span<const std::byte> snapshot);
   /// Deleter: detaches it from the engine. If the engine does not reply, the registry keeps it.
   static void destroy(ControlQp* qp);

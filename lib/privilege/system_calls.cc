@@ -104,14 +104,15 @@ class Filter {
 
 }  // namespace
 
-Result<void> limit_system_calls(std::span<const char* const> more) {
+Result<void> limit_system_calls(std::span<const char* const> more, std::span<const int> processes) {
   constexpr scmp_datum_t kLow = 0xffffffff;  // an int
   Filter filter;
   for (const char* name : kAllowed) filter.allow(name);
   for (const char* name : more) filter.allow(name);
   for (const int family : kFamilies) filter.allow(SCMP_SYS(socket), 0, kLow, static_cast<scmp_datum_t>(family));
-  // Threads, no processes. clone3 hides its flags in memory, and the C library falls back to clone.
+  // Threads, and no other processes. clone3 hides its flags in memory, and the C library falls back to clone.
   filter.allow(SCMP_SYS(clone), 0, CLONE_THREAD | kNewNamespaces, CLONE_THREAD);
+  for (const int flags : processes) filter.allow(SCMP_SYS(clone), 0, kLow, static_cast<scmp_datum_t>(flags));
   filter.allow(SCMP_SYS(tgkill), 0, kLow, static_cast<scmp_datum_t>(getpid()));
   // No memory that is both written and run, and none that becomes code later.
   filter.allow(SCMP_SYS(mmap), 2, PROT_EXEC, 0);

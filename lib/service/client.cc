@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/dead_owner.h"
 #include "service/bequeath.h"
 #include "service/bequeath_cm.h"
 #include "service/memory_operations.h"
@@ -82,10 +83,12 @@ bool Client::serve(std::string& why) {
 Result<std::optional<message::Packet>> Client::next_packet() {
   // A program that waits for no reply has often sent more. Its events must not wait for the last of them.
   if (in_a_row_ > 0 && in_a_row_ < kMostInARow) {
+    rest(false);
     auto packet = connection_.receive_now();
     if (!packet || packet->has_value()) return packet;
   }
   in_a_row_ = 0;
+  rest(true);
   Gate& gate = program_.server.gate();
   waiting_.assign(1, {.fd = gate.fd(), .events = POLLIN, .revents = 0});
   waiting_.push_back({.fd = connection_.fd(), .events = POLLIN, .revents = 0});
@@ -94,11 +97,13 @@ Result<std::optional<message::Packet>> Client::next_packet() {
   }
   const int ready = poll(waiting_.data(), waiting_.size(), program_.greeted ? -1 : kHelloTimeoutMs);
   if (ready < 0 && errno == EINTR) return std::nullopt;
+  rest(false);
   if (ready == 0) return fail(ETIMEDOUT, fmt::format("no hello came within {} ms", kHelloTimeoutMs));
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     if ((waiting_[i + 2].revents & POLLIN) != 0) devices_[i]->forward_events();
   }
   if (waiting_[0].revents != 0) {
+    rest(true);
     gate.pass();
     return std::nullopt;
   }
@@ -222,8 +227,11 @@ void Client::release() {
   }
 }
 
+void Client::outlive_threads() { free_of_dead_owner(devices_mutex_); }
+
 Result<void> Client::bequeath(EstateWriter& estate) const {
   if (!program_.greeted || refused()) return fail(EOPNOTSUPP, "it has not begun");
+  if (!at_rest_) return fail(EOPNOTSUPP, "the daemon died while it served a request of it");
   const auto all = devices();
   // Engines may have raised events since its thread came to the gate.
   for (ClientState* device : all) {

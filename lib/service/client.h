@@ -37,6 +37,8 @@ class Client {
   Result<void> bequeath(EstateWriter& estate) const;
   /// Makes the objects that it had with another daemon, in place of admit() and a hello. Errors: as service::inherit().
   Result<void> inherit(const ProgramRow& row, EstateReader& estate);
+  /// All threads but the calling one have died. Its own may have been in a request: then bequeath() fails.
+  void outlive_threads();
   /// Queue pairs that inherit() has made.
   std::size_t queue_pairs() const;
   /// The largest number by which the operator knows one of its devices.
@@ -53,6 +55,8 @@ class Client {
   uint32_t id() const { return program_.id; }
   /// Whether it is a daemon that takes over, and waits for that.
   bool is_successor() const { return program_.turn != nullptr; }
+  /// Whether it has called the connection manager.
+  bool uses_connections() const { return program_.connections != nullptr; }
   bool done() const { return done_.load(std::memory_order_acquire); }
   /// Any thread: the program has closed the connection, and its objects are not all released yet.
   bool departing() const { return !done() && connection_.peer_has_closed(); }
@@ -79,6 +83,13 @@ class Client {
   void run();
   /// False when the connection is to end; `why` says it.
   bool serve(std::string& why);
+  /// A request is on its way from before its packet is read until after the reply. The compiler keeps that order, too:
+  /// the thread may die at any instruction.
+  void rest(bool at_rest) {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    at_rest_.store(at_rest, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
   /// The next packet; nullopt where something else was to be done.
   Result<std::optional<message::Packet>> next_packet();
   bool serve(const message::Packet& packet, std::string& why);
@@ -93,6 +104,7 @@ class Client {
   message::Connection connection_;
   std::thread thread_;
   std::atomic<bool> done_{false};
+  std::atomic<bool> at_rest_{true};   // between two requests
   bool left_ = false;                 // another daemon serves the program
   mutable std::mutex devices_mutex_;  // the program's thread adds devices, which stay; others look
   std::vector<std::unique_ptr<ClientState>> devices_;

@@ -79,18 +79,6 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   pass_on(watch_table().previous, signal, info, context);
 }
 
-void install_watch() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    make_spares(watch_table());
-    struct sigaction action{};
-    action.sa_sigaction = on_fault;
-    // The previous handler may leave by siglongjmp, which does not restore the signal mask.
-    action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
-    sigaction(SIGBUS, &action, &watch_table().previous);
-  });
-}
-
 /// The userfaultfd of all guarded memory, or -1. It lives as long as the process, because closing it looks at every
 /// mapping.
 int open_guard() {
@@ -195,9 +183,21 @@ bool FaultWatch::repair(uintptr_t address) {
   return true;
 }
 
+void FaultWatch::install() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    make_spares(watch_table());
+    struct sigaction action{};
+    action.sa_sigaction = on_fault;
+    // The previous handler may leave by siglongjmp, which does not restore the signal mask.
+    action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+    sigaction(SIGBUS, &action, &watch_table().previous);
+  });
+}
+
 FaultWatch::FaultWatch(std::byte* base, std::size_t bytes, std::size_t page)
     : base_(reinterpret_cast<uintptr_t>(base)), bytes_(bytes), page_(page) {
-  install_watch();
+  install();
   const std::scoped_lock lock(watch_table().mutex);
   watch_table().watches.emplace(base_, this);
 }

@@ -33,6 +33,8 @@ class FaultWatch {
   FaultWatch(const FaultWatch&) = delete;
   FaultWatch& operator=(const FaultWatch&) = delete;
 
+  /// Installs the handler already now, for a process that is made with this one's handlers.
+  static void install();
   /// Whether this process may guard memory. Asks the kernel once: do so before a filter of system calls is set.
   static bool can_guard();
   /// Makes an access to a page that is missing in [at, at + bytes), whole pages of the range, break the watch. Errors:

@@ -81,6 +81,13 @@ class Server {
   /// daemon can serve are left out, with a log line. After an error everything is as it was.
   Result<Bequest> bequeath(message::SuccessionLink& successor, const EstateVersions& versions = {});
 
+  // --- After a crash: a process that shares this one's memory ------------------------------------------------------
+
+  /// In place of hold(): all threads but the calling one have died, at any instruction, and never come back. bequeath()
+  /// may follow, and nothing else. It leaves out clients whose request was being served. Returns how many queue pairs
+  /// end because an engine died in the middle of a step of theirs.
+  std::size_t outlive_threads();
+
   // --- A planned restart: the successor, whose server does not serve before begin() --------------------------------
 
   /// Takes what bequeath() passes. Engines stand still until begin(). Clients of whom it makes no sense end with

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/dead_owner.h"
 #include "service/bequeath_cm.h"
 #include "service/estate_of_devices.h"
 #include "service/estate_of_xrc.h"
@@ -79,6 +80,16 @@ void Server::Impl::move_on() {
   }
 }
 
+std::size_t Server::Impl::outlive_threads() {
+  free_of_dead_owner(mutex);
+  free_of_dead_owner(log_mutex);
+  std::size_t unknown = 0;
+  for (const auto& device : all_devices) unknown += device->runner().outlive_threads();
+  connections_lost = connection_manager != nullptr && !connection_manager->outlive_threads();
+  for (const auto& client : all()) client->outlive_threads();
+  return unknown;
+}
+
 Result<void> Server::Impl::check(const EstateVersions& versions) const {
   for (const auto& client : all()) {
     const uint32_t protocol = client->protocol();
@@ -97,12 +108,14 @@ Result<std::pair<Estate, Bequest>> Server::Impl::estate(const EstateVersions& ve
   out.first.versions = versions;
   EstateWriter rows(out.first);
   bequeath_devices(*this, rows);
-  if (connection_manager != nullptr) service::bequeath(*connection_manager, rows);
+  if (connection_manager != nullptr && !connections_lost) service::bequeath(*connection_manager, rows);
   std::vector<ClientState*> gone_over;
   for (const auto& client : all()) {
     if (client->done() || client->is_successor()) continue;
     const auto before = rows.mark();
-    const auto written = client->bequeath(rows);
+    const auto written = connections_lost && client->uses_connections()
+                             ? fail(EOPNOTSUPP, "the daemon died while it changed connections")
+                             : client->bequeath(rows);
     if (written) {
       out.second.queue_pairs += client->queue_pairs();
       std::ranges::copy(client->devices(), std::back_inserter(gone_over));

@@ -41,6 +41,7 @@ struct Server::Impl final : ServerView {
   DaemonRights own_rights;
   EarlierCounters earlier;
   Gate threads_gate;
+  bool connections_lost = false;                       // what connection_manager has makes no sense
   std::vector<std::shared_ptr<Client>> inherited;      // not yet served
   std::vector<std::shared_ptr<Client>> not_inherited;  // of the other daemon's, to be disconnected
   std::unique_ptr<Succession> succession;              // outlives the clients
@@ -115,6 +116,8 @@ struct Server::Impl final : ServerView {
   Result<void> check(const EstateVersions& versions) const;
   /// Holds the programs' threads and the engines. Errors: ETIMEDOUT, with nothing held.
   Result<void> stand_still();
+  /// In place of stand_still(): see Server::outlive_threads().
+  std::size_t outlive_threads();
   /// Waits until the programs' threads are at the gate. False on timeout.
   bool gate_holds_all();
   /// Programs' threads that come to the gate.

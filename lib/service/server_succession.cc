@@ -1,4 +1,4 @@
-// A server's part in a planned restart.
+// A server's part in a restart.
 #include "service/listener.h"
 #include "service/server_impl.h"
 
@@ -31,6 +31,8 @@ Result<void> Server::hold() {
   if (!still) go_on_accepting(*impl_);
   return still;
 }
+
+std::size_t Server::outlive_threads() { return impl_->outlive_threads(); }
 
 void Server::go_on() {
   impl_->move_on();

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/wr_opcodes.h"
+#include "transport/qp/snapshot.h"
 
 namespace uroce::test {
 
@@ -55,6 +56,23 @@ void TestEndpoint::move_to_new_engine(Nanos now, Nanos clock_ahead) {
     const auto moved = qps_[i]->enter_engine(snapshots[i], now + clock_ahead_);
     require(moved.has_value(), moved.has_value() ? "" : moved.error().text);
   }
+}
+
+bool TestEndpoint::outlive_engine(Nanos now) {
+  const bool unknown = engine_->outlive_thread();
+  std::vector<std::vector<std::byte>> snapshots;
+  for (auto& qp : qps_) snapshots.push_back(qp->outlive_engine(now + clock_ahead_));
+  for (auto& cq : cqs_) cq->go_on(events_);
+  make_engine(engine_->doorbell_positions(kDoorbellRing).front());
+  for (std::size_t i = 0; i < qps_.size(); ++i) {
+    if (snapshots[i].empty()) {
+      qps_[i]->enter_engine_unknown(now + clock_ahead_);
+      continue;
+    }
+    const auto moved = qps_[i]->enter_engine(snapshots[i], now + clock_ahead_);
+    require(moved.has_value(), moved.has_value() ? "" : moved.error().text);
+  }
+  return unknown;
 }
 
 TestCq& TestEndpoint::make_cq(uint32_t entries) {
@@ -200,6 +218,19 @@ Result<void> TestQp::enter_engine(std::span<const std::byte> snapshot, Nanos now
   require(made.has_value(), "make_qp failed");
   qp_ = std::move(*made);
   return endpoint_.engine().import_qp(*qp_, snapshot, now);
+}
+
+void TestQp::enter_engine_unknown(Nanos now) {
+  qp_ = std::move(*transport::make_qp(spec_));
+  require(endpoint_.engine().attach(*qp_), "the engine did not take the QP");
+  endpoint_.engine().adopt_unknown(*qp_, now);
+}
+
+// The old engine's lists, which may be half changed, are not touched any more.
+std::vector<std::byte> TestQp::outlive_engine(Nanos now) {
+  std::vector<std::byte> snapshot = endpoint_.engine().snapshot(*qp_, now, transport::kSnapshotVersion);
+  qp_.reset();
+  return snapshot;
 }
 
 transport::QpTransportStatus TestQp::status() const { return endpoint_.engine().status(*qp_); }

@@ -129,6 +129,9 @@ class TestQp {
   /// TestEndpoint::move_to_new_engine().
   std::vector<std::byte> leave_engine(Nanos now);
   Result<void> enter_engine(std::span<const std::byte> snapshot, Nanos now);
+  /// TestEndpoint::outlive_engine().
+  std::vector<std::byte> outlive_engine(Nanos now);
+  void enter_engine_unknown(Nanos now);
 
   queues::RingPlace send_ring() const { return sq_.place; }
   queues::RingPlace recv_ring() const { return rq_.place; }
@@ -202,6 +205,10 @@ class TestEndpoint {
   /// Ends the engine with its counters. Another one with the same configuration takes over the live queue pairs from
   /// their snapshots. Its clock shows `clock_ahead` more than the caller's from now on.
   void move_to_new_engine(Nanos now, Nanos clock_ahead = Nanos(0));
+
+  /// The engine's thread has died at any instruction: another engine goes on with what it left. True where that does
+  /// not say the state of one queue pair, which ends.
+  bool outlive_engine(Nanos now);
 
   bool guards_intact() const;
   /// Receives of XRC queues that shared memory says targets hold.

@@ -31,6 +31,10 @@ class TestCq {
   TestCq(uint32_t id, uint32_t entries);
   transport::CqWriter& writer() { return writer_; }
   uint32_t id() const { return writer_.id(); }
+  /// Another engine writes from now on.
+  void go_on(transport::EngineEvents& events) {
+    writer_ = transport::CqWriter(id(), header_, ring_.place, transport::CqOverrun::fails, writer_.position(events));
+  }
   std::optional<queues::Cqe> poll();
   void arm(queues::Arm arm) { header_->arm.store(static_cast<uint32_t>(arm)); }
   queues::RingPlace place() const { return ring_.place; }

@@ -19,6 +19,7 @@
 #include "transport/core/frame_builder.h"
 #include "transport/core/frame_pool.h"
 #include "transport/core/frame_template.h"
+#include "transport/core/hand.h"
 #include "transport/core/seam.h"
 
 namespace uroce::transport {
@@ -58,6 +59,7 @@ struct Context {
   const MulticastGroups& groups;
   const XrcSrqTable& xrc_srqs;
   const FlowTable& flows;
+  Hand hand;
   Nanos now{0};        ///< of the burst
   bool alone = false;  ///< no QP but the one whose turn it is has anything to send
   BlockPool windows;   ///< for SendTimes

@@ -75,7 +75,8 @@ Outcome execute_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (op.has(Op::takes_recv)) {
     if (const Taken taken = have_recv(ctx, qp); !taken.have) return taken.out;
   }
-  place_write(qp, place, packet.payload);
+  place_write(place, packet.payload);
+  qp.rx.message.add_to_write(length);
   return op.has(Op::last) ? finish_message(ctx, qp, packet, WcOpcode::recv_rdma_with_imm) : Outcome{};
 }
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "transport/datagram/unreliable_requester.h"
 #include "transport/qp/error.h"
 #include "transport/qp/modify.h"
 #include "transport/qp/snapshot.h"
@@ -15,7 +16,8 @@ namespace uroce::transport {
 Engine::Engine(const EngineConfig& config, memory::RegionTable& regions, EngineEvents& events,
                const AddressHandleTable* handles)
     : config_(config),
-      ctx_(config_, counters_, regions, events, handles, groups_, xrc_srqs_, flows_),
+      events_(events),
+      ctx_(config_, counters_, regions, events_, handles, groups_, xrc_srqs_, flows_),
       gids_(config_.gids),
       dispatcher_(ctx_),
       table_(config_),
@@ -70,8 +72,31 @@ Result<void> Engine::import_qp(Qp& qp, std::span<const std::byte> snapshot, Nano
   return restored;
 }
 
+// Frames that were built and did not leave are lost, as on the wire. Requests that complete with them do so now.
+bool Engine::outlive_thread() {
+  paused_ = outlived_ = true;
+  const Qp* const broken = ctx_.hand.held();
+  for (Qp* qp : dispatcher_.sent()) {
+    if (qp != broken) dispatcher_.apply(*qp, complete_sent(ctx_, *qp));
+  }
+  if (broken != nullptr) {
+    // It may have a completion whose event is not among those that are due.
+    for (CqWriter* cq : {broken->send_cq, broken->recv_cq}) {
+      if (cq != nullptr) cq->raise_again(ctx_.events);
+    }
+  }
+  events_.raise_due();
+  return broken != nullptr;
+}
+
 std::vector<std::byte> Engine::snapshot(Qp& qp, Nanos now, uint32_t version) {
   ctx_.now = std::max(ctx_.now, now);
+  if (outlived_) {
+    if (&qp == ctx_.hand.held()) return {};
+    // Its doorbell or its turn may have been taken, and not been served.
+    if (qp.tx.doorbell != nullptr) queues::DoorbellReader::clear(*qp.tx.doorbell);
+    qp.rung = qp.on_run_queue = true;
+  }
   return write_snapshot(ctx_, qp, version);
 }
 
@@ -92,6 +117,12 @@ Result<void> Engine::adopt(Qp& qp, std::span<const std::byte> snapshot, Nanos no
   dispatcher_.apply(qp, restored->due);
   if (restored->turn_at != kNever) dispatcher_.timers().resume_turn(qp, restored->turn_at);
   return {};
+}
+
+void Engine::adopt_unknown(Qp& qp, Nanos now) {
+  ctx_.now = std::max(ctx_.now, now);
+  resume_from_rings(ctx_, qp);
+  dispatcher_.apply(qp, Outcome::fail(Failure::plain, AsyncEventType::qp_fatal));
 }
 
 void Engine::modify(Qp& qp, const QpAttr& attr, QpAttrMask mask, const wire::Route* route, bool loopback) {

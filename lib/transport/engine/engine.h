@@ -78,6 +78,10 @@ class alignas(64) Engine {
   void pause() { paused_ = true; }
   void resume() { paused_ = false; }
   bool is_paused() const { return paused_; }
+  /// The engine's thread has died at any instruction, and the caller lives on in its memory. The engine is paused from
+  /// now on. The state of the queue pair that it had in hand may be half a step's, so that snapshot() tells none; true
+  /// where there is one.
+  bool outlive_thread();
   /// Runs `work` as poll() would run a task, after the tasks that wait.
   void run(const std::function<void(Engine&)>& work, Nanos now);
 
@@ -111,11 +115,14 @@ class alignas(64) Engine {
   /// as read_snapshot(); EBUSY: the number is another engine's, or in use. The QP is not attached then, and the caller
   /// destroys it.
   Result<void> import_qp(Qp& qp, std::span<const std::byte> snapshot, Nanos now);
-  /// The state of an attached QP, which stays as it is. The engine is paused.
+  /// The state of an attached QP, which stays as it is. The engine is paused. Empty: see outlive_thread().
   std::vector<std::byte> snapshot(Qp& qp, Nanos now, uint32_t version);
   /// import_qp() of an attached QP that is as make_qp() made it. Its route may also have a source of `former`:
   /// addresses that the port had. After an error the caller destroys it.
   Result<void> adopt(Qp& qp, std::span<const std::byte> snapshot, Nanos now, std::span<const Gid> former = {});
+  /// In place of adopt() where nobody knows the state of the QP: it ends in the error state, and what its rings hold is
+  /// flushed.
+  void adopt_unknown(Qp& qp, Nanos now);
   /// Applies attributes that qp/state.h has checked. `route` is needed with QpAttrBit::av.
   void modify(Qp& qp, const QpAttr& attr, QpAttrMask mask, const wire::Route* route, bool loopback);
   /// Current attributes as ibv_query_qp reports them.
@@ -190,6 +197,11 @@ class alignas(64) Engine {
       dispatcher_.run_queue().owe(client, work);
   }
   bool run_tasks();
+  /// After a step, or several: no QP changes, and the events that they caused are raised.
+  void end_steps() {
+    ctx_.hand.drop();
+    events_.raise_due();
+  }
   /// False: the QP is not this engine's.
   bool remove(Qp& qp);
 
@@ -198,9 +210,11 @@ class alignas(64) Engine {
   MulticastGroups groups_;
   XrcSrqTable xrc_srqs_;
   FlowTable flows_;
+  StepEvents events_;
   Context ctx_;
   std::vector<Gid> gids_;  // of the port, now
   bool paused_ = false;
+  bool outlived_ = false;  ///< outlive_thread() was called
   Dispatcher dispatcher_;
   QpTable table_;
   Routes routes_;

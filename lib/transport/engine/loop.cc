@@ -42,6 +42,7 @@ bool Engine::poll(FrameSink& sink, Nanos now) {
   advance_timers(now);
   if (!dispatcher_.flush_queue().empty()) busy |= flush();
   busy |= send_bursts(sink);
+  end_steps();
   // Tasks run after sending. An application that has seen a completion may destroy the QP in a task. Its ACK must leave
   // before, because no QP would be there to acknowledge the message when the peer sends it again.
   busy |= run_tasks();
@@ -83,10 +84,14 @@ void Engine::advance_timers(Nanos now) {
   dispatcher_.timers().advance(
       now,
       [this](Qp& qp) {
+        ctx_.hand.take(qp);
         owe(qp.tx.owner, work::kTimer);
         dispatcher_.apply(qp, on_ack_timer(ctx_, qp));
       },
-      [this](Qp& qp) { dispatcher_.apply(qp, on_hello_timer(qp)); },
+      [this](Qp& qp) {
+        ctx_.hand.take(qp);
+        dispatcher_.apply(qp, on_hello_timer(qp));
+      },
       [this](Qp& qp) { dispatcher_.run_queue().push(qp); });
 }
 
@@ -96,6 +101,7 @@ bool Engine::flush() {
   uint32_t left = kFlushesPerPoll;
   while (left > 0 && !queue.empty()) {
     Qp& qp = *queue.pop();
+    ctx_.hand.take(qp);
     const Flushed done = flush_posted(ctx_, qp, left);
     const uint32_t work = done.work_requests * work::kFlushed;
     left -= std::max(done.work_requests, 1u);
@@ -126,6 +132,7 @@ uint32_t Engine::build_burst(uint32_t left) {
   while (!ctx_.builder.burst_full() && left > 0) {
     Qp* qp = queue.pop();
     if (qp == nullptr) break;
+    ctx_.hand.take(*qp);
     ctx_.alone = queue.empty();
     if (!sent_.is_of(qp->tx.owner)) [[unlikely]]
       change_sender(qp->tx.owner);
@@ -156,10 +163,15 @@ void Engine::change_sender(uint16_t client) {
 void Engine::send_burst(FrameSink& sink) {
   const auto frames = ctx_.builder.frames();
   sent_.finish<&ClientTraffic::sent>(frames.size(), bytes_sent(frames));
+  ctx_.hand.drop();
   if (!frames.empty()) sink.send(frames);
   // Also without a frame: nothing stays in the list, because the queue pair may be destroyed next.
-  for (Qp* qp : dispatcher_.sent()) dispatcher_.apply(*qp, complete_sent(ctx_, *qp));
+  for (Qp* qp : dispatcher_.sent()) {
+    ctx_.hand.take(*qp);
+    dispatcher_.apply(*qp, complete_sent(ctx_, *qp));
+  }
   dispatcher_.sent().clear();
+  end_steps();
 }
 
 bool Engine::run_tasks() {

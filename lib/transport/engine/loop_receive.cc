@@ -43,12 +43,15 @@ void Engine::on_frames(std::span<const RxFrame> frames, Nanos now) {
     parse_burst(frames.first(n), bytes);
     frames = frames.subspan(n);
   }
+  end_steps();
 }
 
 // Inlined into its callers: the registers of a call would be saved for every packet.
 inline void Engine::dispatch_plain(const wire::Packet& packet, Qp& qp) {
   owe(qp.tx.owner, work::kReceived + static_cast<uint32_t>(packet.payload.size()));
+  ctx_.hand.take(qp);
   dispatcher_.apply(qp, handle_plain_packet(ctx_, qp, packet));
+  ctx_.hand.drop();
 }
 
 // Parses the whole burst first, so that the QPs' cache lines arrive while the rest is parsed.
@@ -156,6 +159,7 @@ void Engine::on_local_frames(std::span<const TxFrame> frames, Nanos now) {
       ctx_.count_drop(other.error());
     }
   }
+  end_steps();
   received_locally_.finish<&ClientTraffic::received>(frames.size(), bytes);
 }
 
@@ -178,7 +182,9 @@ void Engine::dispatch(const wire::Packet& packet, Qp* qp) {
   const wire::Drop reason = admit(ctx_, gids_, packet, qp);
   if (reason == wire::Drop::none) {
     owe(qp->tx.owner, work::kReceived + static_cast<uint32_t>(packet.payload.size()));
-    return dispatcher_.apply(*qp, handle_packet(ctx_, *qp, packet));
+    ctx_.hand.take(*qp);
+    dispatcher_.apply(*qp, handle_packet(ctx_, *qp, packet));
+    return ctx_.hand.drop();
   }
   if (qp == nullptr && packet.bth.dest_qpn == kMulticastQpn) return deliver_to_group(packet);
   ctx_.count_drop(reason);
@@ -197,6 +203,7 @@ void Engine::deliver_to_group(const wire::Packet& packet) {
     if (const wire::Drop reason = admit(ctx_, gids_, packet, qp, true); reason != wire::Drop::none) {
       ctx_.count_drop(reason);
     } else {
+      ctx_.hand.take(*qp);
       owe(qp->tx.owner, work::kReceived + static_cast<uint32_t>(packet.payload.size()));
       traffic_[qp->tx.owner].received_in_group(bytes_of(packet));
       dispatcher_.apply(*qp, on_datagram(ctx_, *qp, packet));
@@ -210,12 +217,14 @@ void Engine::on_raw_frames(std::span<const RxFrame> frames, Nanos now, FrameTake
     flows_.distribute(frame.bytes, takers,
                       [&](const FlowEntry& rule, uint32_t qpn) { deliver_raw(rule, qpn, frame.bytes); });
   }
+  end_steps();
 }
 
 // Another engine's QP gets the frame there.
 void Engine::deliver_raw(const FlowEntry& rule, uint32_t qpn, std::span<const std::byte> frame) {
   Qp* qp = table_.find(qpn);
   if (qp == nullptr || qp->type != QpType::raw_packet) return;
+  ctx_.hand.take(*qp);
   if (rule.counts) rule.counts->add(frame.size());
   owe(qp->tx.owner, work::kReceived + static_cast<uint32_t>(frame.size()));
   dispatcher_.apply(*qp, on_raw_frame(ctx_, *qp, frame, rule.tag));

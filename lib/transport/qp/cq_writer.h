@@ -39,6 +39,13 @@ class CqWriter {
     return {.next = ring_.next(), .overrun = overrun_};
   }
 
+  /// An event may have been lost: raises one if completions are there.
+  void raise_again(EngineEvents& events) {
+    if (ring_.used() == 0) return;
+    queues::disarm(*event_.header);
+    events.on_completion_event(event_.cq_id);
+  }
+
   uint32_t id() const { return event_.cq_id; }
 
   enum class Written : uint8_t { yes, dropped, overrun };

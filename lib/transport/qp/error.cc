@@ -100,6 +100,24 @@ Flushed flush_posted(Context& ctx, Qp& qp, uint32_t most) {
   return done;
 }
 
+// An engine gives a slot back when its request completes.
+void resume_from_rings(Context& ctx, Qp& qp) {
+  const QpSpec& spec = qp.cold->spec;
+  const auto at_consumer = [](const queues::RingPlace& ring) {
+    return queues::RingConsumer(ring, ring.header->consumer.load(std::memory_order_acquire));
+  };
+  auto& tx = qp.tx;
+  if (spec.sq.header != nullptr) tx.sq = at_consumer(spec.sq);
+  tx.oldest = tx.sq.next();
+  tx.cursor = SendCursor(tx.oldest);
+  if (spec.rq.header != nullptr) qp.rx.rq = at_consumer(spec.rq);
+  qp.state = QpState::rts;
+  const queues::HeldRecv* held = spec.held_recv;
+  if (held == nullptr || held->held.load(std::memory_order_acquire) == 0) return;
+  qp.cold->recv_wr_id = held->wr_id.load(std::memory_order_relaxed);
+  static_cast<void>(complete_recv_with_error(ctx, qp, WcStatus::flushed));  // An overrun adds nothing.
+}
+
 Outcome end_connection(Context& ctx, Qp& qp) {
   qp.cold->pacer.stop();
   qp.tx.control_frames = 0;

@@ -18,6 +18,9 @@ struct Flushed {
 };
 /// Flushes at most `most` of the work requests that have been posted to a QP in error or SQE, sends first.
 Flushed flush_posted(Context& ctx, Qp& qp, uint32_t most);
+/// A QP that was just made goes on where the application sees that another engine stopped using its rings. Only
+/// stop_qp() may follow: nothing else is known of it. The receive that it held of a shared queue is flushed.
+void resume_from_rings(Context& ctx, Qp& qp);
 /// Forgets the connection's peer and every frame that waits in a reorder buffer. In ERROR, before RESET and at the end.
 Outcome end_connection(Context& ctx, Qp& qp);
 

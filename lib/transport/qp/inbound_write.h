@@ -36,10 +36,8 @@ inline memory::Translation next_write_place(const Context& ctx, const Qp& qp, wi
   return translate(ctx, qp, message.rkey(), message.write_va(), length, Access::remote_write);
 }
 /// Places the payload, which a frame of this process may have in the same memory. `place`: from next_write_place().
-inline void place_write(Qp& qp, const memory::Translation& place, std::span<const std::byte> payload) {
-  const auto length = static_cast<uint32_t>(payload.size());
-  if (length > 0) std::memmove(place.host, payload.data(), length);
-  qp.rx.message.add_to_write(length);
+inline void place_write(const memory::Translation& place, std::span<const std::byte> payload) {
+  if (!payload.empty()) std::memmove(place.host, payload.data(), payload.size());
 }
 
 }  // namespace uroce::transport

@@ -152,7 +152,11 @@ Checked execute_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (op.has(Op::takes_recv)) {
     if (const Checked taken = need_recv(ctx, qp, psn); taken.step == Step::stop) return taken;
   }
-  place_write(qp, place, packet.payload);
+  // Until the payload of a later packet is there nothing changes.
+  if (!op.has_any(Op::first | Op::takes_recv)) ctx.hand.drop();
+  place_write(place, packet.payload);
+  ctx.hand.take(qp);
+  qp.rx.message.add_to_write(length);
   qp.rx.expect_next(1);
   return {Step::next, op.has(Op::last) ? finish_message(ctx, qp, packet, WcOpcode::recv_rdma_with_imm) : Outcome{}};
 }

@@ -15,7 +15,7 @@ namespace uroce::transport {
 
 /// Executes a plain WRITE that is in order. The QP is in RTS. False: nothing has been done, and the general way finds
 /// what is different or wrong.
-inline bool execute_plain_write(const Context& ctx, Qp& qp, const wire::Packet& packet) {
+inline bool execute_plain_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
   auto& rx = qp.rx;
   const wire::Reth& reth = packet.reth;
   if (packet.bth.psn != rx.expected) return false;
@@ -24,7 +24,9 @@ inline bool execute_plain_write(const Context& ctx, Qp& qp, const wire::Packet& 
   if (!qp.access.has(Access::remote_write)) return false;
   const auto place = translate(ctx, qp, reth.rkey, reth.va, reth.length, Access::remote_write);
   if (place.result != memory::AccessResult::ok) return false;
+  ctx.hand.drop();  // Until the payload is there nothing changes.
   if (reth.length > 0) std::memcpy(place.host, packet.payload.data(), reth.length);
+  ctx.hand.take(qp);
   rx.count_message();
   rx.expect_next(1);
   return true;

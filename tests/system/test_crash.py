@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Queue pairs outlive a daemon that is killed: a process in its memory leaves them to the next one.
+
+UROCE_RESTARTS=N kills N daemons in each case. Each case prints what it saw as a line of JSON, which bench/run_restart reads."""
+
+import os
+import pathlib
+import re
+import signal
+import time
+import unittest
+
+import harness
+import test_alive
+import veth
+from harness import eal
+from service_manager import ServiceManager
+from veth import by
+
+LEFT = r"the daemon has died: the service manager keeps (\d+) queue pairs for the next uroced, (\d+) of them in error because an engine " \
+    r"was at work on them, (\d+) clients refused"
+
+
+def keeper_of(process):
+    """The process that outlives it, by its name."""
+    children = pathlib.Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return next((int(child) for child in children if pathlib.Path(f"/proc/{child}/comm").read_text() == "uroced-keeper\n"), None)
+
+
+def is_alive(process):
+    try:
+        return pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+class Killed:
+    """A daemon whose service manager starts it again when it is killed."""
+
+    def setUp(self):
+        super().setUp()
+        self.unknown = []  # queue pairs that each crash ended
+
+    def serve(self, name, *args, user="", before=(), room=16):
+        manager = ServiceManager(self, room=room)
+        path = self.directory / f"{name}.sock"
+        command = [*before, str(veth.UROCED), *eal(), "--", "--interface", "d0", "--socket", str(path), "--user", user, *args]
+        return self.run_again(manager, command, name)
+
+    def run_again(self, manager, command, name):
+        one = manager.start(command, name)
+        one.manager, one.command, one.space, one.socket = manager, command, name, command[command.index("--socket") + 1]
+        one.wait_for("serving uroce0", 20)
+        manager.wait_for("READY")
+        limit = time.monotonic() + 10 * harness.SLOW
+        while keeper_of(one.process.pid) is None and manager.room and "daemon.crash_recovery=false" not in command:
+            self.assertLess(time.monotonic(), limit, one.output)
+            time.sleep(0.001)
+        return one
+
+    def crash(self, daemon, number):
+        """Until nothing of it is left, as a service manager waits."""
+        keeper = keeper_of(daemon.process.pid)
+        os.kill(daemon.process.pid, number)
+        daemon.process.wait(20)
+        limit = time.monotonic() + 10 * harness.SLOW
+        while is_alive(keeper):
+            self.assertLess(time.monotonic(), limit, daemon.output)
+            time.sleep(0.001)
+
+    def successor_of(self, daemon, number=signal.SIGKILL):
+        begun = time.monotonic()
+        self.crash(daemon, number)
+        after = self.run_again(daemon.manager, daemon.command, daemon.space)
+        self.frozen.append(round(1000 * (time.monotonic() - begun)))
+        queue_pairs, unknown, refused = map(int, re.search(LEFT, daemon.output).groups())
+        self.assertEqual(refused, 0, daemon.output)
+        self.unknown.append(unknown)
+        self.queue_pairs.add(queue_pairs)
+        self.assertIn(f"took over from process {daemon.process.pid}", after.output)
+        return after
+
+
+@unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
+@unittest.skipUnless(test_alive.CLIENT.exists(), "libibverbs is missing")
+class ExactlyOnce(Killed, test_alive.ExactlyOnce):
+    """Both daemons are killed in turn under programs that check each operation at both ends."""
+
+    def test_all_operations(self):
+        self.alive(self.names, max(test_alive.RESTARTS, 4))
+
+
+for _name in [name for name in dir(ExactlyOnce) if name.startswith("test_") and name not in vars(ExactlyOnce)]:
+    setattr(ExactlyOnce, _name, None)
+
+
+@unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
+class Crashes(Killed, test_alive.Case):
+    """One side's daemon dies under a benchmark."""
+
+    def traffic_with(self, *args, **kw):
+        self.near, self.far = self.serve(self.names[0], *args, **kw), self.serve(self.names[1])
+        pair = self.traffic("write_bw", self.names, by(self.near), by(self.far), "-D", "600", "--verify")
+        for one in pair:
+            one.wait_for("#bytes", 60)
+        return pair
+
+    def assert_goes_on(self, pair):
+        """More frames arrive, which the benchmark verifies."""
+        before = self.counters_of(self.near)["port_received"]
+        limit = time.monotonic() + 20 * harness.SLOW
+        while self.counters_of(self.near)["port_received"] < before + 1000:
+            self.assertEqual([one.process.poll() for one in pair], [None, None], pair)
+            self.assertLess(time.monotonic(), limit, self.near.output)
+
+    def test_as_an_ordinary_user(self):
+        """Of few rights and few system calls."""
+        self.directory.chmod(0o777)
+        pair = self.traffic_with(user="games")
+        self.near = self.successor_of(self.near)
+        self.assert_goes_on(pair)
+
+    def test_a_fault(self):
+        pair = self.traffic_with(before=("prlimit", "--core=0"))
+        self.near = self.successor_of(self.near, signal.SIGSEGV)
+        self.assert_goes_on(pair)
+
+    def test_the_keeper_dies(self):
+        """Nothing happens, but a crash ends the clients."""
+        pair = self.traffic_with()
+        os.kill(keeper_of(self.near.process.pid), signal.SIGKILL)
+        self.assert_goes_on(pair)
+        self.near.process.kill()
+        self.assertNotEqual(pair[0].wait(20), 0)
+        self.assertEqual(self.near.manager.stored, {})
+
+    def test_switched_off(self):
+        pair = self.traffic_with("--set", "daemon.crash_recovery=false")
+        self.assertIsNone(keeper_of(self.near.process.pid))
+        self.near.process.kill()
+        self.assertNotEqual(pair[0].wait(20), 0)
+        self.assertEqual(self.near.manager.stored, {})
+
+    def test_no_store(self):
+        """Nobody would read what a keeper left."""
+        daemon = self.serve(self.names[0], room=None)
+        self.assertIsNone(keeper_of(daemon.process.pid))
+
+    def test_an_orderly_end(self):
+        """No keeper is left, and nothing is."""
+        daemon = self.serve(self.names[0])
+        keeper = keeper_of(daemon.process.pid)
+        daemon.process.send_signal(signal.SIGINT)
+        self.finish(daemon, 40)
+        self.assertFalse(is_alive(keeper))
+        self.assertEqual(daemon.manager.stored, {})
+
+
+if __name__ == "__main__":
+    harness.main()
