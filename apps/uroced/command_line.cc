@@ -106,6 +106,9 @@ std::optional<std::string> problem_of(const CommandLine& command) {
   if (command.replace && (command.check || command.demo)) {
     return "--replace takes over from a daemon with ports on interfaces; it goes with neither --check nor --demo";
   }
+  if (command.supervise && (command.check || command.demo)) {
+    return "--supervise starts a daemon again, with ports on interfaces; it goes with neither --check nor --demo";
+  }
   if (command.demo && !command.interfaces.empty()) return "--demo needs no interface; leave --interface out";
   if (jobs == 0 && command.eal.empty() && command.interfaces.empty()) {
     return "there is no port to serve; give --interface NAME, --config FILE, or EAL arguments that name a port before "
@@ -154,6 +157,9 @@ std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* c
                         "ports on interfaces that the kernel keeps. \"if-running\": or start, if there is none, and "
                         "stay when another one has taken over; for containers")
           .shown_as("[if-running]");
+  program.flag("--supervise", command.supervise,
+               "A small first process starts uroced again after a crash, with what its programs have, where no systemd "
+               "does; \"--replace if-running\" implies it");
   program.texts("--set", sets, "Set TABLE.KEY=VALUE, in place of the file's value; may be repeated");
   std::vector<Override> keys;
   add_keys(program, keys);
@@ -163,6 +169,7 @@ std::expected<CommandLine, EarlyExit> parse_command_line(int argc, const char* c
   command.check = check.given();
   command.replace = replace.given();
   command.replace_if_running = replace_when == "if-running";
+  command.supervise = command.supervise || command.replace_if_running;
   if (!replace_when.empty() && !command.replace_if_running) {
     return refuse_usage(fmt::format("--replace '{}': it takes nothing, or \"if-running\"", replace_when));
   }

@@ -19,6 +19,7 @@ struct CommandLine {
   bool demo = false;
   bool replace = false;             ///< take over from the running daemon
   bool replace_if_running = false;  ///< the same, or start where there is none
+  bool supervise = false;           ///< start again after a crash
   std::vector<Override> overrides{};
   std::vector<std::string> interfaces{};  ///< of the kernel, in the devices' order
   // For all ports, or in port order; they override the file.

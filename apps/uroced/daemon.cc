@@ -31,6 +31,8 @@
 #include "uroced/service_manager.h"
 #include "uroced/signals.h"
 #include "uroced/socket_right.h"
+#include "uroced/start_anew.h"
+#include "uroced/supervised.h"
 
 namespace uroce::daemon {
 
@@ -209,7 +211,11 @@ class Daemon {
             .restart_row =
                 [this] { return restart_row(*stack_, taken_over_ ? &*taken_over_ : nullptr, manager_.keeps()); }});
     config.succession = desk_;
-    config.before_serving = [&] { return rights_->give_up(); };
+    config.before_serving = [&] {
+      auto done = rights_->give_up();
+      end_with_supervisor();
+      return done;
+    };
     auto server =
         service::Server::start(std::move(config), devices, log_of(*log_), connections_.get(), std::move(ports));
     if (!server) return std::unexpected(server.error());

@@ -16,8 +16,9 @@
 #include "uroced/command_line.h"
 #include "uroced/daemon.h"
 #include "uroced/eal_choice.h"
-#include "uroced/stand_by.h"
 #include "uroced/start_faults.h"
+#include "uroced/supervised.h"
+#include "uroced/supervisor.h"
 
 namespace {
 
@@ -75,7 +76,7 @@ Faults faults_before_start(const CommandLine& command, const Config& config) {
 }
 
 int start(int argc, char** argv) {
-  const auto command = parse_command_line(argc, argv);
+  auto command = parse_command_line(argc, argv);
   if (!command) {
     if (command.error().code == kOk) {
       fmt::print("{}\n", command.error().text);
@@ -85,9 +86,15 @@ int start(int argc, char** argv) {
     return command.error().code;
   }
   if (command->check) return check(*command);
+  if (const auto self = read_supervised()) {
+    end_with_supervisor();
+    // The first run has replaced the daemon that ran.
+    command->replace_if_running = command->replace_if_running || self->again;
+  } else if (command->supervise) {
+    return supervise(command->replace_if_running);
+  }
   auto config = load_config(*command);
   if (!report(config ? faults_before_start(*command, *config) : config.error(), "uroced: ")) return kUnusable;
-  if (command->replace_if_running) stand_by();
   return run(*command, std::move(*config));
 }
 

@@ -4,14 +4,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 #include <string_view>
-#include <vector>
 
 #include <fmt/format.h>
 #include <systemd/sd-daemon.h>
-#include <unistd.h>
+
+#include "uroced/notification.h"
 
 namespace uroce::daemon {
 
@@ -20,7 +18,6 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kName = "uroce-estate";
 /// For the service manager to have read what was sent.
 constexpr std::chrono::microseconds kBarrierLimit = std::chrono::seconds(5);
 
@@ -38,7 +35,7 @@ ServiceManager::ServiceManager() {
   const int count = sd_listen_fds_with_names(1, &names);
   for (int i = 0; i < count; ++i) {
     message::Fd fd(SD_LISTEN_FDS_START + i);
-    if (!kept_ && std::string_view(names[i]) == kName) kept_ = std::move(fd);
+    if (!kept_ && std::string_view(names[i]) == kEstateName) kept_ = std::move(fd);
   }
   free_all(names);
 }
@@ -84,7 +81,7 @@ void ServiceManager::feed_watchdog(std::span<const uint64_t> rounds, Log& log) {
 
 // The other end of the descriptor is closed by then, which would make systemd drop it (FDPOLL).
 Result<void> ServiceManager::keep(int fd) {
-  const std::string text = fmt::format("FDSTORE=1\nFDNAME={}\nFDPOLL=0", kName);
+  const std::string text = fmt::format("FDSTORE=1\nFDNAME={}\nFDPOLL=0", kEstateName);
   int done = sd_pid_notify_with_fds(0, 0, text.c_str(), &fd, 1);
   if (done > 0) done = sd_notify_barrier(0, static_cast<uint64_t>(kBarrierLimit.count()));
   if (done > 0) return {};
@@ -92,17 +89,6 @@ Result<void> ServiceManager::keep(int fd) {
   return fail(code, fmt::format("the service manager takes no descriptor: {}", std::strerror(code)));
 }
 
-void ServiceManager::forget() { sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", kName); }
-
-void start_anew() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::string words{std::istreambuf_iterator<char>(file), {}};
-  std::vector<char*> argv;
-  for (std::size_t at = 0; at < words.size(); at += std::strlen(&words[at]) + 1) argv.push_back(&words[at]);
-  argv.push_back(nullptr);
-  file.close();
-  close_range(STDERR_FILENO + 1, ~0U, 0);
-  execv("/proc/self/exe", argv.data());
-}
+void ServiceManager::forget() { sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", kEstateName); }
 
 }  // namespace uroce::daemon

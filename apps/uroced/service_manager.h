@@ -54,8 +54,4 @@ class ServiceManager {
   std::optional<Watchdog> watchdog_;
 };
 
-/// Starts this program anew in this process, with the same words and without descriptors of the service manager.
-/// Returns only if that failed. No right has been given up.
-void start_anew();
-
 }  // namespace uroce::daemon

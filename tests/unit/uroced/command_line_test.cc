@@ -56,6 +56,16 @@ TEST(CommandLine, ReplacesAlwaysOrIfOneRuns) {
   expect_refused({"--demo", "--replace"}, "neither --check nor --demo");
 }
 
+TEST(CommandLine, SupervisesWhatIsToStay) {
+  EXPECT_FALSE(parse({"--interface", "d0", "--replace"})->supervise);
+  EXPECT_TRUE(parse({"--interface", "d0", "--replace", "if-running"})->supervise);
+  const auto alone = parse({"--supervise", "--interface", "d0"});
+  ASSERT_TRUE(alone);
+  EXPECT_TRUE(alone->supervise && !alone->replace);
+  expect_refused({"--demo", "--supervise"}, "--supervise starts a daemon again");
+  expect_refused({"--check", "f.toml", "--supervise"}, "neither --check nor --demo");
+}
+
 TEST(CommandLine, PrintsAndLeaves) {
   for (const char* word : {"--version", "--help", "-V", "-h"}) {
     const auto command = parse({word});
