@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -40,9 +41,10 @@ Result<service::Bequest> bequeath(message::SuccessionLink& successor, service::S
 
 /// Everything stands still between the two halves of `pass`, and goes on where it fails.
 template <class Pass>
-Result<service::Bequest> while_standing(service::Server& server, Stack& stack, const Pass& pass) {
+Result<service::Bequest> while_standing(service::Server& server, Stack& stack, const service::EstateVersions& versions,
+                                        const Pass& pass) {
   const message::StandingSince since{.at_ns = message::now_for_both_ns()};
-  if (auto held = server.hold(); !held) return std::unexpected(held.error());
+  if (auto held = server.hold(versions); !held) return std::unexpected(held.error());
   glue::StackAccess::freeze(stack);
   auto passed = pass(since);
   if (passed) return passed;
@@ -56,6 +58,14 @@ Result<service::Bequest> while_standing(service::Server& server, Stack& stack, c
   glue::StackAccess::abandon(stack);
   log.flush();
   _exit(EXIT_SUCCESS);
+}
+
+/// The versions that were written, where the successor's release is older.
+std::string if_older(const service::EstateVersions& versions) {
+  const service::EstateVersions newest;
+  if (versions.estate == newest.estate && versions.snapshot == newest.snapshot) return {};
+  return fmt::format("; it is of an older release and got version {} of the estate, {} of snapshots", versions.estate,
+                     versions.snapshot);
 }
 
 Result<void> pass_first(message::SuccessionLink& next, const Stack& stack, const message::Belongings& lent) {
@@ -96,7 +106,7 @@ Error hand_over(const SuccessionDesk::Request& successor, service::Server& serve
                 ServiceManager& manager, Log& log) {
   message::SuccessionLink& link = *successor.link;
   int64_t begun_ns = 0;
-  const auto bequest = while_standing(server, stack, [&](const message::StandingSince& since) {
+  const auto bequest = while_standing(server, stack, successor.versions, [&](const message::StandingSince& since) {
     begun_ns = since.at_ns;
     auto passed = bequeath(link, server, successor.versions, since);
     if (!passed) return passed;
@@ -107,8 +117,9 @@ Error hand_over(const SuccessionDesk::Request& successor, service::Server& serve
     return passed;
   });
   if (!bequest) return bequest.error();
-  log.info("handed over to {}: frozen {} ms, {} queue pairs, {} clients refused", service::process_text(successor.pid),
-           (message::now_for_both_ns() - begun_ns) / 1'000'000, bequest->queue_pairs, bequest->refused);
+  log.info("handed over to {}: frozen {} ms, {} queue pairs, {} clients refused{}",
+           service::process_text(successor.pid), (message::now_for_both_ns() - begun_ns) / 1'000'000,
+           bequest->queue_pairs, bequest->refused, if_older(successor.versions));
   manager.main_process(successor.pid);
   end(stack, log);
 }
@@ -118,7 +129,7 @@ Error leave(service::Server& server, Stack& stack, const std::function<message::
   auto legacy = Legacy::begin();
   if (!legacy) return legacy.error();
   if (auto ok = pass_first(legacy->next(), stack, lend()); !ok) return ok.error();
-  const auto bequest = while_standing(server, stack, [&](const message::StandingSince& since) {
+  const auto bequest = while_standing(server, stack, {}, [&](const message::StandingSince& since) {
     auto passed = bequeath(legacy->next(), server, {}, since);
     if (!passed) return passed;
     if (auto ok = legacy->pass_to(manager); !ok) {

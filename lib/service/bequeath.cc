@@ -4,6 +4,10 @@
 #include <cerrno>
 #include <iterator>
 #include <set>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
 
 #include "control/address_handle.h"
 #include "control/cq.h"
@@ -15,6 +19,7 @@
 #include "control/window.h"
 #include "service/bequeath_cm.h"
 #include "service/estate_of_xrc.h"
+#include "service/newer_than.h"
 #include "service/place_of.h"
 
 namespace uroce::service {
@@ -23,7 +28,7 @@ namespace {
 /// Segments of one row.
 constexpr std::size_t kSegmentsPerRow = 1024;
 
-std::unexpected<Error> cannot(const char* what) { return fail(EOPNOTSUPP, what); }
+std::unexpected<Error> cannot(std::string_view what) { return fail(EOPNOTSUPP, std::string(what)); }
 
 /// Objects and their numbers, the other way round.
 template <class T>
@@ -61,9 +66,6 @@ class DeviceRows {
 
  private:
   Result<void> check() const {
-    if (client_.xrc_domains.size() != 0 && !out_.can_add<XrcDomainRow>()) return cannot("it has an XRC domain");
-    if (client_.flows.size() != 0 && !out_.can_add<FlowRow>()) return cannot("it has receive rules");
-    if (client_.prepared && !out_.can_add<PreparedRow>()) return cannot("a registration of many segments has begun");
     if (!client_.arena->can_be_adopted()) return cannot("userfaultfd is not permitted here, so its queues are sealed");
     return {};
   }
@@ -105,7 +107,6 @@ class DeviceRows {
   Result<void> regions() {
     for (const auto& [id, region] : client_.regions.after(0, SIZE_MAX)) {
       if (region->region == nullptr) {
-        if (out_.versions().estate < 2) return cannot("it removed the pages of a memory region");
         out_.add(RegionRow{.id = id, .key = region->key, .length = region->length, .gone = true});
         continue;
       }
@@ -216,7 +217,6 @@ class DeviceRows {
                 .moderation_count = state.moderation_count,
                 .moderation_us = state.moderation_us};
       if (cq->channel() != nullptr && row.channel == 0) {
-        if (out_.versions().estate < 2) return cannot("a completion queue outlives its channel");
         const auto [known, first] = closed.try_emplace(cq->channel().get(), static_cast<uint32_t>(closed.size() + 1));
         row.channel = known->second;
         row.channel_closed = true;
@@ -244,7 +244,6 @@ class DeviceRows {
     }
     for (const auto& [id, srq] : client_.srqs.after(0, SIZE_MAX)) {
       if (!srq->is_xrc() || written.contains(srq->xrc().domain->id())) continue;
-      if (!out_.can_add<XrcDomainRow>()) return cannot("it uses XRC");
       if (auto done = write(*srq->xrc().domain, 0); !done) return done;
     }
     return {};
@@ -295,7 +294,6 @@ class DeviceRows {
     const Numbers cqs(client_.cqs);
     const Numbers srqs(client_.srqs);
     for (const auto& [id, qp] : client_.qps.after(0, SIZE_MAX)) {
-      if (is_xrc(qp->type()) && !out_.can_add<XrcDomainRow>()) return cannot("it uses XRC");
       if (qp->type() == QpType::xrc_target) continue;  // bequeath_targets()
       const auto identity = qp->identity();
       const QpInit init = qp->init();
@@ -349,6 +347,9 @@ Result<void> bequeath(const Program& program, std::span<ClientState* const> devi
   if (program.capture != nullptr) return cannot("it captures frames");
   if (!estate.versions().protocol.contains(program.protocol))
     return cannot("the successor does not speak its protocol");
+  if (const auto what = newer_than(estate.versions().estate, program, devices)) {
+    return cannot(fmt::format("it has {}, which the successor cannot take over", *what));
+  }
   const auto socket = estate.add(program.socket);
   if (!socket) return std::unexpected(socket.error());
   estate.add(ProgramRow{.id = program.id,

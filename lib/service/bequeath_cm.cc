@@ -1,6 +1,5 @@
 #include "service/bequeath_cm.h"
 
-#include <cerrno>
 #include <map>
 #include <utility>
 
@@ -41,9 +40,6 @@ void bequeath(cm::Manager& manager, EstateWriter& estate) {
 
 Result<void> bequeath_connections(const Program& program, std::span<ClientState* const> devices, EstateWriter& estate) {
   if (program.connections == nullptr) return {};
-  if (!estate.can_add<CmProgramRow>()) {
-    return fail(EOPNOTSUPP, "it uses the connection manager, which a successor of that release does not take over");
-  }
   cm::ProgramSnapshot all = program.connections->snapshot();
   estate.add(CmProgramRow{all.last_channel});
   for (const cm::ChannelSnapshot& channel : all.channels) {

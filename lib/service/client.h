@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "message/connection.h"
 #include "service/client_state.h"
 #include "service/estate.h"
+#include "service/newer_than.h"
 #include "service/operation.h"
 
 namespace uroce::service {
@@ -35,6 +37,10 @@ class Client {
   /// See service::bequeath(). The program's thread waits at the gate. Errors: likewise; EOPNOTSUPP too where it was not
   /// greeted.
   Result<void> bequeath(EstateWriter& estate) const;
+  /// See service::newer_than(). The program's thread waits at the gate.
+  std::optional<std::string_view> newer_than(uint32_t version) const {
+    return service::newer_than(version, program_, devices());
+  }
   /// Makes the objects that it had with another daemon, in place of admit() and a hello. Errors: as service::inherit().
   Result<void> inherit(const ProgramRow& row, EstateReader& estate);
   /// All threads but the calling one have died. Its own may have been in a request: then bequeath() fails.

@@ -73,8 +73,9 @@ class Server {
   /// The listening socket, for the successor.
   int listener() const;
   /// Connections wait in the socket's backlog from now on, programs' requests in their sockets, and engines stand
-  /// still. Errors: ETIMEDOUT (a request or an engine takes longer), with nothing held.
-  Result<void> hold();
+  /// still. Errors: ETIMEDOUT (a request or an engine takes longer), EPROTONOSUPPORT (a client has what an estate of
+  /// these versions does not), with nothing held.
+  Result<void> hold(const EstateVersions& versions = {});
   /// Ends that.
   void go_on();
   /// After hold(). Passes what the clients have; the link carries Step::estate alone meanwhile. Clients that no other

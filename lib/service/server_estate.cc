@@ -45,13 +45,14 @@ std::size_t Server::Impl::serving() const {
   return static_cast<std::size_t>(std::ranges::count_if(clients_now, serves));
 }
 
-Result<void> Server::Impl::stand_still() {
+Result<void> Server::Impl::stand_still(const EstateVersions& versions) {
   threads_gate.close();
   Result<void> still;
   if (!gate_holds_all()) {
     still = fail(ETIMEDOUT, fmt::format("a request of one of {} clients is not done within {} s; try again", serving(),
                                         kRequestPatience.count()));
   }
+  if (still) still = check_objects(versions);  // the engines still turn
   // A turn of the manager's may need an engine.
   if (still && connection_manager != nullptr) still = connection_manager->pause();
   for (auto device = all_devices.begin(); still && device != all_devices.end(); ++device) {
@@ -99,6 +100,21 @@ Result<void> Server::Impl::check(const EstateVersions& versions) const {
                             "restart the ordinary way",
                             client->id(), client->peer().command, client->peer().pid, protocol,
                             versions.protocol.oldest, versions.protocol.newest));
+  }
+  return {};
+}
+
+Result<void> Server::Impl::check_objects(const EstateVersions& versions) const {
+  for (const auto& client : all()) {
+    if (client->done() || client->is_successor()) continue;
+    const auto what = client->newer_than(versions.estate);
+    if (!what) continue;
+    return fail(
+        EPROTONOSUPPORT,
+        fmt::format("client {} ({}, process {}) has {}, which the successor cannot take over: it reads version "
+                    "{} of the clients' estate, and this daemon has {}; end that program, or restart the "
+                    "ordinary way: stop uroced, and start it",
+                    client->id(), client->peer().command, client->peer().pid, *what, versions.estate, kEstateVersion));
   }
   return {};
 }

@@ -114,8 +114,10 @@ struct Server::Impl final : ServerView {
   // The next ones are defined in server_estate.cc: they are steps of a planned restart.
   /// Whether a successor can serve the clients that there are. Errors: EPROTONOSUPPORT.
   Result<void> check(const EstateVersions& versions) const;
-  /// Holds the programs' threads and the engines. Errors: ETIMEDOUT, with nothing held.
-  Result<void> stand_still();
+  /// The same for what they have, while the programs' threads are at the gate.
+  Result<void> check_objects(const EstateVersions& versions) const;
+  /// Holds the programs' threads and the engines. Errors: ETIMEDOUT, and those of check_objects(), with nothing held.
+  Result<void> stand_still(const EstateVersions& versions);
   /// In place of stand_still(): see Server::outlive_threads().
   std::size_t outlive_threads();
   /// Waits until the programs' threads are at the gate. False on timeout.

@@ -19,7 +19,7 @@ void go_on_accepting(Impl& server) {
 
 int Server::listener() const { return impl_->listener.get(); }
 
-Result<void> Server::hold() {
+Result<void> Server::hold(const EstateVersions& versions) {
   impl_->holding = true;
   impl_->held = false;
   impl_->ring();
@@ -27,7 +27,7 @@ Result<void> Server::hold() {
        !impl_->held && std::chrono::steady_clock::now() < until;) {
     std::this_thread::sleep_for(kHoldLook);
   }
-  auto still = impl_->stand_still();
+  auto still = impl_->stand_still(versions);
   if (!still) go_on_accepting(*impl_);
   return still;
 }

@@ -12,15 +12,11 @@ import unittest
 
 import harness
 import replacing
-import speaker
 import veth
 from harness import eal
-from speaker import LIST_ENGINES, Speaker, text
+from replacing import BELONGINGS, ESTATE, FAILED, GO, READY, Successor
+from speaker import LIST_ENGINES, Speaker
 from veth import by
-
-TAKE_OVER = 45
-BELONGINGS, READY, ESTATE, BEQUEATHED, IMPORTED, GO, FAILED = range(1, 8)
-MAX_QP, MAX_MR = 16384, 65536
 
 
 class Newcomers(threading.Thread):
@@ -58,26 +54,6 @@ class Newcomers(threading.Thread):
         finally:
             some.over.set()
             some.join()
-
-
-class Successor(Speaker):
-    """A successor whose steps a test chooses."""
-
-    def take_over(self, mac, engines=1, mtu=1500, max_qp=MAX_QP):
-        facts = text(b"uroce0") + text(b"d0") + mac + struct.pack("<IIIII", mtu, 0, engines, max_qp, MAX_MR)
-        return self.call(TAKE_OVER, text(b"test") + struct.pack("<I", 1) + facts)
-
-    def say(self, step):
-        self.socket.send(struct.pack("<HiI", step, 0, 0))
-
-    def hear(self):
-        """The step, its error and text, and what follows; None where the daemon has hung up."""
-        packet = self.packet()
-        if packet is None:
-            return None
-        data, fds = packet
-        step, error, length = struct.unpack_from("<HiI", data)
-        return step, error, data[10:10 + length].decode(), fds
 
 
 @unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")

@@ -32,6 +32,18 @@ TEST_F(CmSuccessionTest, AConnectionAndItsQueuePairGoOn) {
   near_->expect(CmEventType::timewait_exit);
 }
 
+TEST_F(CmSuccessionTest, NothingGoesToASuccessorThatDoesNotKnowIt) {
+  CmId listener = near_->listening(near_at(4001));
+  const auto held = running().hold({.estate = 1});
+  ASSERT_FALSE(held);
+  EXPECT_EQ(held.error().code, EPROTONOSUPPORT);
+  EXPECT_NE(held.error().text.find(" has rdma_cm open, which the successor cannot take over"), std::string::npos)
+      << held.error().text;
+  CmId active = far_->resolved(near_at(4001));
+  must(active.connect({.qpn = 20}));
+  EXPECT_EQ(near_->expect(CmEventType::connect_request).listener, listener.number());
+}
+
 TEST_F(CmSuccessionTest, AListenerIsConnectedToAfterwards) {
   CmId listener = near_->listening(near_at(4001));
   for (int restart = 0; restart < 5; ++restart) {

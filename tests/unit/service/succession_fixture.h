@@ -2,6 +2,7 @@
 // the clients of the first. Their peer is on another device.
 #pragma once
 
+#include <cerrno>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -101,6 +102,14 @@ class SuccessionTest : public testing::Test {
     successor->begin();
     servers_.push_back(std::move(successor));
     return {.queue_pairs = inherited.queue_pairs, .refused = bequest.refused + inherited.refused};
+  }
+  /// Nothing stands still for a successor that does not know what a client has.
+  void expect_not_in_version_1(const std::string& what) {
+    const auto held = running().hold({.estate = 1});
+    ASSERT_FALSE(held);
+    EXPECT_EQ(held.error().code, EPROTONOSUPPORT);
+    const std::string said = " has " + what + ", which the successor cannot take over: it reads version 1 of the ";
+    EXPECT_NE(held.error().text.find(said), std::string::npos) << held.error().text;
   }
   std::string log() {
     const std::scoped_lock lock(log_mutex_);

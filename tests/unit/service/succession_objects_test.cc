@@ -59,6 +59,7 @@ TEST_F(SuccessionTest, ARegistrationOfManyMessagesGoesOn) {
   const auto pd = program.call<message::Handle>(Op::create_pd, message::Empty{}).id;
   constexpr uint64_t kAt = 0x7000000000;
   program.call(Op::prepare_memory, message::PrepareMemory{.length = 3 * 4096, .address = kAt, .segments = 3});
+  expect_not_in_version_1("a registration of many segments that has begun");
   for (int piece = 0; piece < 3; ++piece) {
     const auto over = hand_over();
     EXPECT_EQ(over.refused, 0u) << log();
@@ -81,6 +82,7 @@ TEST_F(SuccessionTest, ACompletionQueueOutlivesItsChannel) {
     cq = program.call<message::CreateCqReply>(Op::create_cq, message::CreateCq{.entries = 16, .channel = channel});
   }
   program.call(Op::destroy, message::Destroy{.kind = message::Kind::channel, .id = channel});
+  expect_not_in_version_1("a completion queue that outlives its channel");
   for (int restart = 0; restart < 2; ++restart) EXPECT_EQ(hand_over().refused, 0u) << log();
   for (const auto& cq : cqs) {
     program.call<message::ResizeCqReply>(Op::resize_cq, message::ResizeCq{.cq = cq.id, .entries = 64});
@@ -158,6 +160,7 @@ TEST_F(RawPackets, RulesGoOnWithTheirOrderAndTheirCounts) {
   const FlowRule rule{.layers = FlowLayer::ipv4};
   std::optional spread(must(client_->context.create_flow(table, rule, hash)));
   auto behind = must(late.create_flow(rule));
+  expect_not_in_version_1("receive rules");
   for (uint8_t round = 0; round < 3; ++round) {
     for (uint8_t host = 0; host < 4; ++host) expect_frame(sender, host, host % 2 == 0 ? first : second);
     EXPECT_EQ(must(spread->counters()).packets, 4u * (round + 1));

@@ -75,5 +75,20 @@ TEST_F(SuccessionTest, AClientWhoseProtocolIsNoneOfTheSuccessorsIsLeftOut) {
   servers_.front().reset();  // the client's connection ends with it
 }
 
+// A daemon of an older release would end the client, whose objects it does not know.
+TEST_F(SuccessionTest, NothingGoesToASuccessorThatKnowsLessThanAClientHas) {
+  auto mine = client_->make_qp();
+  auto theirs = peer_->make_qp();
+  test::connect(*client_, mine, *peer_, theirs);
+  {
+    auto domain = must(client_->context.open_xrc_domain({}));
+    expect_not_in_version_1("XRC objects");
+    expect_all_operations(mine, theirs, client_->mr);
+  }
+  (void)must(client_->context.create_pd());  // that is done then
+  EXPECT_EQ(hand_over([] {}, {.estate = 1, .snapshot = 8}).queue_pairs, 1u) << log();
+  expect_all_operations(mine, theirs, client_->mr);
+}
+
 }  // namespace
 }  // namespace uroce::service
