@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Queue pairs outlive their daemon: verified traffic goes on while `uroced --replace` takes over again and again.
 
-UROCE_RESTARTS=N makes N restarts in each case. Each case prints what it saw as a line of JSON, which bench/run_restart reads."""
+UROCE_RESTARTS=N makes N restarts in each case. Each case prints what it saw as a line of JSON, which bench/run_restart reads.
+UROCE_OTHER_BUILD names the build folder of another release, to and from which daemons are upgraded."""
 
 import json
 import os
@@ -15,12 +16,15 @@ import unittest
 import harness
 import replacing
 from harness import BUILD
-from veth import UROCE, by
+from replacing import BELONGINGS, FAILED, READY
+from veth import UROCE, UROCED, by
 
 RESTARTS = int(os.environ.get("UROCE_RESTARTS", "3"))
+OTHER = pathlib.Path(os.environ["UROCE_OTHER_BUILD"]).resolve() if "UROCE_OTHER_BUILD" in os.environ else None
 RUN = BUILD / "apps" / "uroce-run" / "uroce-run"
 CLIENT = BUILD / "tests" / "system" / "clients" / "client_alive"
 LANES = "rc=3,srq=2,xrc=2,uc=1,ud=1"
+OLDEST_LANES = "rc=3,srq=2,uc=1,ud=1"  # an estate of version 1 has no XRC
 LOSS = {"seed": 7, "lose": 0.01, "repeat": 0, "delay": 0}
 
 
@@ -35,14 +39,15 @@ def holdings(daemon):
 class Case(replacing.Case):
     def setUp(self):
         super().setUp()
-        self.frozen, self.queue_pairs = [], set()
+        self.frozen, self.queue_pairs, self.written = [], set(), set()
 
-    def successor_of(self, daemon):
-        after = self.replace(daemon)
+    def successor_of(self, daemon, **kw):
+        after = self.replace(daemon, **kw)
         frozen, queue_pairs, refused = map(int, re.search(replacing.HANDED_OVER.format(r"\d+"), daemon.output).groups())
         self.frozen.append(frozen)
         self.queue_pairs.add(queue_pairs)
         self.assertEqual(refused, 0, daemon.output)
+        self.written.update(re.findall(r"got (version \d+ of the estate, \d+ of snapshots)", daemon.output))
         return after
 
     def tell(self, **more):
@@ -109,16 +114,18 @@ class ExactlyOnce(Case):
             one.wait_for("running", 60)
         return programs
 
-    def alive(self, names, restarts=RESTARTS):
+    def alive(self, names, restarts=RESTARTS, lanes=LANES, releases=(UROCED,)):
+        """`releases`: what each daemon becomes, one after the other. The last one is as the first daemons are."""
         self.names = names
         daemons = [self.serve(name) for name in names]
-        server, client = self.sides(daemons)
-        before = None
-        for number in range(restarts):
-            daemons[number % 2] = self.successor_of(daemons[number % 2])
+        server, client = self.sides(daemons, lanes)
+        before, around = None, 2 * len(releases)
+        for number in range(-(-restarts // around) * around):
+            uroced = releases[number // 2 % len(releases)]
+            daemons[number % 2] = self.successor_of(daemons[number % 2], uroced=uroced)
             if server.process.poll() is not None or client.process.poll() is not None:
                 break
-            if number == 1:
+            if number == around - 1:
                 before = [holdings(one) for one in daemons]
         after = [holdings(one) for one in daemons]
         self.assertEqual([one.process.poll() for one in (server, client)], [None, None], f"after {number + 1} restarts\n{server}\n{client}")
@@ -132,12 +139,38 @@ class ExactlyOnce(Case):
             self.assertEqual(now["descriptors"], then["descriptors"])
             self.assertLessEqual(now["mappings"], then["mappings"] + 8, "the heap may be in some more pieces")
             self.assertLessEqual(now["memory"], then["memory"] + 4096)
-        self.tell(**{what: sum(side[what] for side in done) for what in done[0]})
+        self.summed = {what: sum(side[what] for side in done) for what in done[0]}
         return done
 
     def test_all_operations(self):
         done = self.alive(self.names, max(RESTARTS, 4))
+        self.tell(**self.summed)
         self.assertEqual([side["lost"] for side in done], [0, 0])
+
+    @unittest.skipUnless(OTHER, "UROCE_OTHER_BUILD names no build of another release")
+    def test_upgrades(self):
+        """Each daemon goes from this release to the other one and back, again and again."""
+        other = OTHER / "apps/uroced/uroced"
+        done = self.alive(self.names, max(RESTARTS, 8), OLDEST_LANES, (other, UROCED))
+        versions = [self.finish(self.start([one, "--version"]), 20).splitlines()[0] for one in (UROCED, other)]
+        self.tell(**self.summed, releases=versions, written=sorted(self.written))
+        self.assertEqual([side["lost"] for side in done], [0, 0])
+
+    def test_a_successor_that_cannot_take_all(self):
+        """The daemon goes on, and says which program has what an older release does not know."""
+        daemons = [self.serve(name) for name in self.names]
+        server, client = self.sides(daemons)
+        with replacing.Successor(daemons[0].socket, device=None) as old:
+            self.assertEqual(old.take_over(self.mac())[0], 0)
+            self.assertEqual(old.hear()[0], BELONGINGS)
+            old.say(READY)
+            step, _, why, _ = old.hear()
+        self.assertEqual(step, FAILED)
+        self.assertRegex(why, r"client \d+ \(client_alive, process \d+\) has XRC objects, which the successor cannot take over")
+        daemons[0].wait_for("this daemon goes on", 20)
+        daemons[0] = self.successor_of(daemons[0])
+        client.process.send_signal(signal.SIGTERM)
+        self.finish_both(server, client, 90)
 
     def test_with_loss(self):
         """1 % of the frames are lost, either way."""
@@ -146,7 +179,7 @@ class ExactlyOnce(Case):
         relay.stdin.flush()
         relay.stdout.readline()
         self.alive(names, max(RESTARTS, 4))
-
+        self.tell(**self.summed)
 
     def test_a_program_that_stands_still(self):
         """It is stopped before a restart, and goes on after it."""
