@@ -88,14 +88,14 @@ ibv_srq* make_xrc_srq(const Host& host) {
   return must(ibv_create_srq_ex(host.context, &init), "ibv_create_srq_ex");
 }
 
-ibv_qp* make_qp(const Host& host, Kind kind) {
+ibv_qp* make_qp(const Host& host, Kind kind, uint32_t receives) {
   ibv_qp_init_attr_ex init{};
   init.qp_type = type_of(kind);
   init.send_cq = host.cq;
   init.recv_cq = kind == Kind::xrc ? nullptr : host.cq;
   init.srq = kind == Kind::srq ? host.srq : nullptr;
   init.cap = {.max_send_wr = 2 * Lane::kDepth,
-              .max_recv_wr = kind == Kind::xrc || kind == Kind::srq ? 0 : 2 * Lane::kReceives,
+              .max_recv_wr = kind == Kind::xrc || kind == Kind::srq ? 0 : 2 * receives,
               .max_send_sge = 1,
               .max_recv_sge = 1,
               .max_inline_data = 0};
@@ -122,10 +122,10 @@ Lane::Lane(Host& host, Kind kind, uint32_t number, bool first_side)
     target_ = make_xrc_target(host);
     move_to_init(target_, kind);
   }
-  qp_ = make_qp(host, kind);
+  qp_ = make_qp(host, kind, receives());
   move_to_init(qp_, kind);
   for (std::size_t i = kHead; i < kShared; ++i) memory_[shared_at() + i] = byte_of(0, true, i);
-  for (uint32_t slot = 0; slot < kReceives; ++slot) post_receive(slot);
+  for (uint32_t slot = 0; slot < receives(); ++slot) post_receive(slot);
 }
 
 LaneAddress Lane::address() const {

@@ -59,12 +59,15 @@ class Lane {
  public:
   static constexpr uint32_t kDepth = 8;      // requests under way
   static constexpr uint32_t kReceives = 32;  // messages that the peer may be ahead of what we have checked
-  static constexpr uint32_t kMost = 6000;    // bytes of a message, a small part of the messages for UD
+  // Nobody waits for the receiver of an unreliable lane, and a busy machine may keep it from its CPU for a second.
+  static constexpr uint32_t kPatientReceives = 512;
+  static constexpr uint32_t kMost = 6000;  // bytes of a message, a small part of the messages for UD
   static constexpr uint32_t kGrh = 40;
 
   Lane(Host& host, Kind kind, uint32_t number, bool first_side);
   Kind kind() const { return kind_; }
   bool reliable() const { return kind_ <= Kind::xrc; }
+  uint32_t receives() const { return reliable() ? kReceives : kPatientReceives; }
   LaneAddress address() const;
   void connect(const LaneAddress& remote);
 
@@ -95,10 +98,10 @@ class Lane {
   static constexpr std::size_t kSlot = kMost + 64;
   std::size_t send_at(uint64_t n) const { return n % kDepth * kSlot; }
   std::size_t receive_at(uint32_t slot) const { return (kDepth + slot) * kSlot; }
-  std::size_t window_at(uint64_t message) const { return (kDepth + kReceives + message % kReceives) * kSlot; }
-  std::size_t landing_at(uint64_t n) const { return (kDepth + 2 * kReceives + n % kDepth) * kSlot; }
-  std::size_t result_at(uint64_t n) const { return (2 * kDepth + 2 * kReceives) * kSlot + n % kDepth * 8; }
-  std::size_t shared_at() const { return (2 * kDepth + 2 * kReceives) * kSlot + kDepth * 8; }
+  std::size_t window_at(uint64_t message) const { return (kDepth + receives() + message % receives()) * kSlot; }
+  std::size_t landing_at(uint64_t n) const { return (kDepth + 2 * receives() + n % kDepth) * kSlot; }
+  std::size_t result_at(uint64_t n) const { return (2 * kDepth + 2 * receives()) * kSlot + n % kDepth * 8; }
+  std::size_t shared_at() const { return (2 * kDepth + 2 * receives()) * kSlot + kDepth * 8; }
   static constexpr std::size_t kShared = 4096;  // checked 8, added 8, swapped 8, a pattern
 
   uint32_t length_of(uint64_t message, bool ours) const;
