@@ -1,10 +1,11 @@
 // A host of NVMe over Fabrics on a device of the daemon, which asks a target what there is, writes, reads back and
-// compares. Prints what it found. Anything but success ends it with code 1.
+// compares. Prints what it found. Anything but success ends it with code 1. SIGTERM makes the round the last one.
 //
 // Usage: nvmf_host DEVICE ADDRESS SUBSYSTEM HOST_NQN [QUEUES [ROUNDS]]
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,6 +22,8 @@ using namespace uroce::test;
 using nvme::Status;
 
 constexpr uint32_t kCommandBytes = 64 << 10, kDepth = 8;
+
+volatile std::sig_atomic_t told_to_stop = 0;
 
 void require(bool condition, const std::string& what) {
   if (!condition) throw std::runtime_error(what);
@@ -92,19 +95,21 @@ void run(int argc, char** argv) {
   }
   std::printf("%u queues are open\n", queues);
   uint64_t start = 0;
-  for (uint32_t round = 0; round < rounds; ++round) {
+  uint32_t round = 0;
+  for (; round < rounds && told_to_stop == 0; ++round) {
     for (InitiatorQueue& queue : io) {
       if (start + kDepth * kCommandBytes > disk.nsze * block_bytes) start = 0;
       write_and_compare(queue, start, block_bytes, round);
       start += kDepth * kCommandBytes;
     }
   }
-  std::printf("%u rounds on %u queues verified\n", rounds, queues);
+  std::printf("%u rounds on %u queues verified\n", round, queues);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGTERM, [](int) { told_to_stop = 1; });
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a test may wait for a line, and end this program in the middle
   try {
     run(argc, argv);
