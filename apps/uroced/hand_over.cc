@@ -29,8 +29,8 @@ constexpr int kQueueBytes = 8 << 20;
 constexpr std::chrono::milliseconds kRoomInQueue{200};
 
 Result<service::Bequest> bequeath(message::SuccessionLink& successor, service::Server& server,
-                                  const service::EstateVersions& versions, message::StandingSince since) {
-  auto bequest = server.bequeath(successor, versions);
+                                  message::StandingSince since) {
+  auto bequest = server.bequeath(successor);
   if (!bequest) return bequest;
   since.refused = bequest->refused;
   std::vector<std::byte> body;
@@ -43,8 +43,8 @@ Result<service::Bequest> bequeath(message::SuccessionLink& successor, service::S
 template <class Pass>
 Result<service::Bequest> while_standing(service::Server& server, Stack& stack, const service::EstateVersions& versions,
                                         const Pass& pass) {
-  const message::StandingSince since{.at_ns = message::now_for_both_ns()};
   if (auto held = server.hold(versions); !held) return std::unexpected(held.error());
+  const message::StandingSince since{.at_ns = message::now_for_both_ns()};
   glue::StackAccess::freeze(stack);
   auto passed = pass(since);
   if (passed) return passed;
@@ -108,7 +108,7 @@ Error hand_over(const SuccessionDesk::Request& successor, service::Server& serve
   int64_t begun_ns = 0;
   const auto bequest = while_standing(server, stack, successor.versions, [&](const message::StandingSince& since) {
     begun_ns = since.at_ns;
-    auto passed = bequeath(link, server, successor.versions, since);
+    auto passed = bequeath(link, server, since);
     if (!passed) return passed;
     if (auto packet = link.receive({Step::imported}, message::kStepPatience); !packet) {
       return Result<service::Bequest>(std::unexpected(packet.error()));
@@ -130,7 +130,7 @@ Error leave(service::Server& server, Stack& stack, const std::function<message::
   if (!legacy) return legacy.error();
   if (auto ok = pass_first(legacy->next(), stack, lend()); !ok) return ok.error();
   const auto bequest = while_standing(server, stack, {}, [&](const message::StandingSince& since) {
-    auto passed = bequeath(legacy->next(), server, {}, since);
+    auto passed = bequeath(legacy->next(), server, since);
     if (!passed) return passed;
     if (auto ok = legacy->pass_to(manager); !ok) {
       // The clients' sockets are in the queue, and it may be the service manager's by now.
@@ -152,7 +152,7 @@ void leave_after_crash(Legacy& legacy, service::Server& server, Stack& stack,
   const message::StandingSince since{.at_ns = message::now_for_both_ns()};
   const std::size_t unknown = server.outlive_threads();
   auto passed = pass_first(legacy.next(), stack, lend());
-  const auto bequest = passed ? bequeath(legacy.next(), server, {}, since) : std::unexpected(passed.error());
+  const auto bequest = passed ? bequeath(legacy.next(), server, since) : std::unexpected(passed.error());
   if (bequest) passed = legacy.pass_to(manager);
   if (!bequest || !passed) {
     return log.error("the daemon has died, and its clients end: {}",

@@ -25,6 +25,7 @@ RegionTable::RegionTable(uint32_t max_regions, const Secret& seed)
       generation_bits_(32 - static_cast<uint32_t>(std::popcount(slot_mask_))),
       permute_(seed),
       slots_(std::make_unique<Slot[]>(capacity())),
+      touched_(capacity()),
       free_(capacity()) {
   std::iota(free_.begin(), free_.end(), 0);
   // A key is no hint at the slot of another one.
@@ -47,11 +48,15 @@ uint32_t RegionTable::next_use(uint32_t slot) const {
 
 KeyNumbers RegionTable::numbers() const {
   KeyNumbers numbers{.permutation = permute_.key(), .uses = std::vector<uint32_t>(capacity()), .free = {}};
-  for (uint32_t slot = 0; slot < capacity(); ++slot) numbers.uses[slot] = next_use(slot);
-  std::vector<bool> listed(capacity());
+  std::vector<uint8_t> left_out(capacity());
+  for (uint32_t slot = 0; slot < capacity(); ++slot) {
+    if (touched_[slot] == 0) continue;
+    numbers.uses[slot] = next_use(slot);
+    left_out[slot] = in_use(slot) ? 1 : 0;
+  }
+  numbers.free.reserve(free_.size());
   for (const uint32_t slot : free_) {
-    if (!in_use(slot) && !listed[slot]) numbers.free.push_back(slot);
-    listed[slot] = true;
+    if (std::exchange(left_out[slot], uint8_t{1}) == 0) numbers.free.push_back(slot);
   }
   return numbers;
 }
@@ -66,8 +71,10 @@ bool RegionTable::go_on_with(const KeyNumbers& numbers) {
   permute_ = SecretPermutation(numbers.permutation);
   free_.assign(numbers.free.begin(), numbers.free.end());
   for (uint32_t slot = 0; slot < capacity(); ++slot) {
-    slots_[slot].generation = numbers.uses[slot];
     if (!listed[slot]) free_.push_back(slot);
+    if (numbers.uses[slot] == 0 && touched_[slot] == 0) continue;
+    slots_[slot].generation = numbers.uses[slot];
+    touched_[slot] = 1;
   }
   return true;
 }
@@ -79,6 +86,7 @@ Key RegionTable::next_key(uint32_t slot) {
     key = key_of(slot, use);
     slots_[slot].generation = use + 1;
   }
+  touched_[slot] = 1;
   return key;
 }
 
@@ -90,6 +98,7 @@ Result<std::pair<uint32_t, Key>> RegionTable::take_slot(const KeyState* as, Slot
                   fmt::format("cannot give key {:#x} again: its slot {} of {} is in use", as->key, index, capacity()));
     }
     ++used_;
+    touched_[index] = 1;
     return std::pair(index, as->key);
   }
   if (slot == SlotChoice::first && !in_use(0)) {

@@ -166,6 +166,8 @@ class RegionTable {
   SecretPermutation permute_;
   uint32_t used_ = 0;
   std::unique_ptr<Slot[]> slots_;
+  // By slot: 0 where it is as new. numbers() has engines wait, and reading all slots would take milliseconds.
+  std::vector<uint8_t> touched_;
   std::deque<uint32_t> free_;  // oldest first; slots that add() took with a given key may be among them
 };
 

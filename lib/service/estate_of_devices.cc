@@ -85,10 +85,13 @@ Result<void> read_counters(EstateReader& estate, EarlierCounters& counters) {
 
 }  // namespace
 
+void bequeath_numbers(const Devices& devices, EstateWriter& estate) {
+  for (const auto& device : devices) write_numbers(*device, estate);
+}
+
 void bequeath_devices(const ServerView& server, EstateWriter& estate) {
   for (const auto& device : server.devices()) {
     write_addresses(*device, estate);
-    write_numbers(*device, estate);
     estate.add(CountersRow{.device = device->config().name, .values = port_counters_of(server, *device)});
   }
 }

@@ -14,7 +14,9 @@ namespace uroce::service {
 
 using Devices = std::vector<std::shared_ptr<control::Device>>;
 
-/// The engines stand still.
+/// The keys and queue pair numbers to come. Engines may turn, but nobody makes or ends objects.
+void bequeath_numbers(const Devices& devices, EstateWriter& estate);
+/// The rest. The engines stand still.
 void bequeath_devices(const ServerView& server, EstateWriter& estate);
 /// Reads the rows up to the first program's. Errors: EPROTO; EINVAL (a device has other limits here).
 Result<void> inherit_devices(const Devices& devices, EstateReader& estate, EarlierCounters& counters);

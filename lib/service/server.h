@@ -78,9 +78,9 @@ class Server {
   Result<void> hold(const EstateVersions& versions = {});
   /// Ends that.
   void go_on();
-  /// After hold(). Passes what the clients have; the link carries Step::estate alone meanwhile. Clients that no other
-  /// daemon can serve are left out, with a log line. After an error everything is as it was.
-  Result<Bequest> bequeath(message::SuccessionLink& successor, const EstateVersions& versions = {});
+  /// After hold(), once, in its versions. Passes what the clients have; the link carries Step::estate alone meanwhile.
+  /// Clients that no other daemon can serve are left out, with a log line. After an error everything is as it was.
+  Result<Bequest> bequeath(message::SuccessionLink& successor);
 
   // --- After a crash: a process that shares this one's memory ------------------------------------------------------
 

@@ -45,6 +45,12 @@ std::size_t Server::Impl::serving() const {
   return static_cast<std::size_t>(std::ranges::count_if(clients_now, serves));
 }
 
+void Server::Impl::write_numbers(const EstateVersions& versions) {
+  numbers_written = Estate{.versions = versions};
+  EstateWriter rows(numbers_written);
+  bequeath_numbers(all_devices, rows);
+}
+
 Result<void> Server::Impl::stand_still(const EstateVersions& versions) {
   threads_gate.close();
   Result<void> still;
@@ -55,12 +61,16 @@ Result<void> Server::Impl::stand_still(const EstateVersions& versions) {
   if (still) still = check_objects(versions);  // the engines still turn
   // A turn of the manager's may need an engine.
   if (still && connection_manager != nullptr) still = connection_manager->pause();
+  if (still) {
+    write_numbers(versions);
+  }
   for (auto device = all_devices.begin(); still && device != all_devices.end(); ++device) {
     still = (*device)->runner().pause();
     if (still) continue;
     while (device != all_devices.begin()) (void)(*--device)->runner().resume();
   }
   if (still) return still;
+  numbers_written = Estate();
   if (connection_manager != nullptr) connection_manager->resume();
   threads_gate.open();
   return still;
@@ -88,6 +98,7 @@ std::size_t Server::Impl::outlive_threads() {
   for (const auto& device : all_devices) unknown += device->runner().outlive_threads();
   connections_lost = connection_manager != nullptr && !connection_manager->outlive_threads();
   for (const auto& client : all()) client->outlive_threads();
+  write_numbers({});
   return unknown;
 }
 
@@ -119,9 +130,9 @@ Result<void> Server::Impl::check_objects(const EstateVersions& versions) const {
   return {};
 }
 
-Result<std::pair<Estate, Bequest>> Server::Impl::estate(const EstateVersions& versions) {
+Result<std::pair<Estate, Bequest>> Server::Impl::estate() {
   std::pair<Estate, Bequest> out;
-  out.first.versions = versions;
+  out.first = std::exchange(numbers_written, Estate());
   EstateWriter rows(out.first);
   bequeath_devices(*this, rows);
   if (connection_manager != nullptr && !connections_lost) service::bequeath(*connection_manager, rows);

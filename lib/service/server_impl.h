@@ -42,6 +42,7 @@ struct Server::Impl final : ServerView {
   EarlierCounters earlier;
   Gate threads_gate;
   bool connections_lost = false;                       // what connection_manager has makes no sense
+  Estate numbers_written;                              // by stand_still(), before the engines are paused
   std::vector<std::shared_ptr<Client>> inherited;      // not yet served
   std::vector<std::shared_ptr<Client>> not_inherited;  // of the other daemon's, to be disconnected
   std::unique_ptr<Succession> succession;              // outlives the clients
@@ -120,6 +121,7 @@ struct Server::Impl final : ServerView {
   Result<void> stand_still(const EstateVersions& versions);
   /// In place of stand_still(): see Server::outlive_threads().
   std::size_t outlive_threads();
+  void write_numbers(const EstateVersions& versions);
   /// Waits until the programs' threads are at the gate. False on timeout.
   bool gate_holds_all();
   /// Programs' threads that come to the gate.
@@ -127,7 +129,7 @@ struct Server::Impl final : ServerView {
   /// Ends that, and begins to serve the inherited clients.
   void move_on();
   /// The objects of the clients, while all stands still. Clients that no other daemon can serve are left out.
-  Result<std::pair<Estate, Bequest>> estate(const EstateVersions& versions);
+  Result<std::pair<Estate, Bequest>> estate();
   /// Makes the objects that the clients of another daemon had; the engines stand still until move_on(). Clients of whom
   /// the rows make no sense are left out. Errors: ETIMEDOUT; EPROTO, where the whole makes no sense.
   Result<Bequest> inherit(Estate estate);

@@ -35,12 +35,13 @@ Result<void> Server::hold(const EstateVersions& versions) {
 std::size_t Server::outlive_threads() { return impl_->outlive_threads(); }
 
 void Server::go_on() {
+  impl_->numbers_written = Estate();
   impl_->move_on();
   go_on_accepting(*impl_);
 }
 
-Result<Bequest> Server::bequeath(message::SuccessionLink& successor, const EstateVersions& versions) {
-  const auto left = impl_->estate(versions);
+Result<Bequest> Server::bequeath(message::SuccessionLink& successor) {
+  const auto left = impl_->estate();
   if (!left) return std::unexpected(left.error());
   const auto& [estate, bequest] = *left;
   if (auto sent = send_estate(successor, estate); !sent) return std::unexpected(sent.error());

@@ -93,10 +93,10 @@ class SuccessionTest : public testing::Test {
   Bequest hand_over(const std::function<void()>& meanwhile = [] {}, const EstateVersions& versions = {}) {
     auto successor = make_successor();
     auto ends = connection();
-    must(running().hold());
+    must(running().hold(versions));
     meanwhile();
     message::SuccessionLink to(ends.predecessor), from(ends.successor);
-    const auto bequest = must(running().bequeath(to, versions));
+    const auto bequest = must(running().bequeath(to));
     const auto inherited = must(successor->inherit(from));
     EXPECT_EQ(inherited.queue_pairs, bequest.queue_pairs);
     successor->begin();
