@@ -16,7 +16,7 @@
 
 namespace uroce::daemon {
 
-/// What a daemon leaves to the next one: packets in the queue of a socket that nobody reads meanwhile.
+/// The packets that a daemon leaves to the next one, in the queue of a socket that nobody reads meanwhile.
 class Legacy {
  public:
   /// Its reader sees it as this process's. Errors: those of socketpair(2).

@@ -22,11 +22,11 @@ class Keeper {
  public:
   /// How it is made, for a filter of system calls. It has the rights of the thread that starts it.
   static constexpr int kCloneFlags = CLONE_VM | CLONE_FILES | CLONE_PIDFD;
-  /// What `rescue` may take. Then the keeper ends, and the kernel closes what it has.
+  /// The longest that `rescue` may take. Then the keeper ends, and the kernel closes its descriptors.
   static constexpr std::chrono::seconds kPatience{5};
 
   Keeper() = default;
-  /// As dismiss().
+  /// Calls dismiss().
   ~Keeper() { dismiss(); }
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;

@@ -58,19 +58,12 @@ def programs(rows):
         yield row_of(names, *cells)
 
 
-def faults(rows):
-    yield from head_of("frames", "requester", "lost", "repeated", "reordered")
-    for fault, requester, done, _ in rows:
-        yield row_of(fault, requester, *(str(done[kind]) for kind in ("lose", "repeat", "delay")))
-
-
 def main():
     by_table = collections.defaultdict(list)
     for table, *values in json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")):
         by_table[table].append(values)
     parts = [f"### {title}\n\n" + "\n".join(make(by_table[name])) + "\n"
              for title, make, name in (("Operations: lengths in bytes", matrix, "matrix"), ("Errors", errors, "errors"),
-                                       ("Faults, and how many there were", faults, "faults"),
                                        ("Programs", programs, "programs"))]
     text = README.read_text(encoding="utf-8")
     before, after = text.split(BEGIN)[0], text.split(END)[1]

@@ -52,7 +52,7 @@ class Killed:
         one.manager, one.command, one.space, one.socket = manager, command, name, command[command.index("--socket") + 1]
         one.wait_for("serving uroce0", 20)
         manager.wait_for("READY")
-        limit = time.monotonic() + 10 * harness.SLOW
+        limit = time.monotonic() + 20 * harness.SLOW
         while keeper_of(one.process.pid) is None and manager.room and "daemon.crash_recovery=false" not in command:
             self.assertLess(time.monotonic(), limit, one.output)
             time.sleep(0.001)
@@ -63,7 +63,7 @@ class Killed:
         keeper = keeper_of(daemon.process.pid)
         os.kill(daemon.process.pid, number)
         daemon.process.wait(20)
-        limit = time.monotonic() + 10 * harness.SLOW
+        limit = time.monotonic() + 20 * harness.SLOW
         while is_alive(keeper):
             self.assertLess(time.monotonic(), limit, daemon.output)
             time.sleep(0.001)
