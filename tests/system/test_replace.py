@@ -14,7 +14,7 @@ import harness
 import replacing
 import veth
 from harness import eal
-from replacing import BELONGINGS, ESTATE, FAILED, GO, READY, Successor
+from replacing import BELONGINGS, ESTATE, FAILED, GO, READY, TAKE_OVER, Successor
 from speaker import LIST_ENGINES, Speaker
 from veth import by
 
