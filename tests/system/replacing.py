@@ -1,6 +1,5 @@
 """A daemon on a veth pair and its successors (`uroced --replace`): what the tests of restarts share."""
 
-import re
 import statistics
 import struct
 
