@@ -137,7 +137,7 @@ std::vector<Field<Config>> make_daemon_fields() {
           {.table = "daemon",
            .key = "crash_recovery",
            .text = "Let queue pairs and connections outlive a crash or kill -9, where systemd or --supervise starts "
-                   "the daemon again. A small process sleeps for that. It costs no message anything."}),
+                   "the daemon again. A small process sleeps for that."}),
       field<&Config::answer_pings>(
           {.table = "daemon",
            .key = "answer_pings",

@@ -31,8 +31,8 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-/// For processes that a killed daemon leaves behind, to pass what they have.
-constexpr std::chrono::seconds kLeftBehindLimit{3};
+/// For processes that a killed daemon leaves behind, to pass what they have: longer than Keeper::kPatience.
+constexpr std::chrono::seconds kLeftBehindLimit{6};
 /// For the kernel to end them after SIGKILL.
 constexpr std::chrono::seconds kKillLimit{1};
 

@@ -122,8 +122,21 @@ class Supervise(Case):
         os.kill(daemon.child, signal.SIGTERM)
         self.assertIn("max_qp", self.finish(daemon, 40, 2))
 
+    def test_a_crash(self):
+        """The child's clients go on, if no engine was at work on their queue pair."""
+        daemon, far = self.supervised(), self.serve(self.names[1])
+        pair = self.traffic("write_bw", self.names, by(daemon), by(far), "-u", "20", "-D", "600", "--verify", "-s", "65536")
+        pair[1].wait_for("#bytes", 60)
+        before = daemon.child
+        os.kill(before, signal.SIGKILL)
+        self.wait_until(lambda: child_of(daemon) not in (None, before) and daemon.output.count("serving uroce0") == 2, "no second run")
+        self.assertIn(f"process {before} was killed by signal 9; starting again", daemon.output)
+        self.assertIn(f"took over from process {before}", daemon.output)
+        if "the service manager keeps 1 queue pairs for the next uroced, 0 of them in error" in daemon.output:
+            self.assertEqual([one.process.poll() for one in pair], [None, None], pair)
+
     def test_a_crash_that_leaves_nothing(self):
-        daemon = self.supervised()
+        daemon = self.supervised("--set", "daemon.crash_recovery=false")
         os.kill(daemon.child, signal.SIGKILL)
         self.assertIn(f"process {daemon.child} was killed by signal 9, and left nothing", self.finish(daemon, 40, 137))
 
