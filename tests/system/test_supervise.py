@@ -186,7 +186,7 @@ class Supervise(Case):
         self.supervisor_killed(user="games")
 
     def test_strangers_leave_nothing(self):
-        daemon = self.supervised()
+        daemon = self.supervised("--set", "daemon.crash_recovery=false")
         name = re.search(r"NOTIFY_SOCKET=(@\w+)", pathlib.Path(f"/proc/{daemon.child}/environ").read_text())[1]
         subprocess.run(["ip", "netns", "exec", self.names[0], sys.executable, "-c", FORGED, name], check=True, stdin=subprocess.DEVNULL,
                        timeout=30 * harness.SLOW)
