@@ -61,9 +61,7 @@ Result<void> Server::Impl::stand_still(const EstateVersions& versions) {
   if (still) still = check_objects(versions);  // the engines still turn
   // A turn of the manager's may need an engine.
   if (still && connection_manager != nullptr) still = connection_manager->pause();
-  if (still) {
-    write_numbers(versions);
-  }
+  if (still) write_numbers(versions);
   for (auto device = all_devices.begin(); still && device != all_devices.end(); ++device) {
     still = (*device)->runner().pause();
     if (still) continue;

@@ -38,10 +38,10 @@ def machine():
 
 
 def this_run():
-    """Date, machine and command, without the options that change no figure, and without the place of an earlier build."""
+    """Date, machine and command, without the options that change no figure, and without the place of another build."""
     command = " ".join([os.path.relpath(sys.argv[0], SOURCE), *sys.argv[1:]])
     command = re.sub(r" --save\b| --(?:build|json)[ =]\S+", "", command)
-    command = re.sub(r" --before[ =]\S+", " --before BUILD", command)
+    command = re.sub(r" --(before|other)[ =]\S+", r" --\1 BUILD", command)
     return {"date": datetime.date.today().isoformat(), "machine": machine(), "command": command}
 
 

@@ -69,7 +69,7 @@ class Wire final : public FrameSink {
   std::vector<test::Frame> frames_;
 };
 
-// --- What is going on meanwhile -----------------------------------------------------------------------------------
+// --- The traffic meanwhile ----------------------------------------------------------------------------------------
 
 constexpr uint32_t kLanes = 3;
 constexpr std::array kOperations{WrOpcode::send,      WrOpcode::fetch_add,  WrOpcode::rdma_write_with_imm,
