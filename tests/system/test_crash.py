@@ -136,17 +136,24 @@ class Crashes(Killed, test_alive.Case):
             self.assertEqual([one.process.poll() for one in pair], [None, None], pair)
             self.assertLess(time.monotonic(), limit, self.near.output)
 
+    def goes_on_after(self, number=signal.SIGKILL, **kw):
+        """Tried again where the crash found an engine at work on the queue pair, which ends then."""
+        for _ in range(5):
+            pair = self.traffic_with(**kw)
+            self.near = self.successor_of(self.near, number)
+            if not self.unknown[-1]:
+                return self.assert_goes_on(pair)
+            for one in (*pair, self.near, self.far):
+                one.kill()
+        self.fail(f"queue pairs in hand at each crash: {self.unknown}")
+
     def test_as_an_ordinary_user(self):
         """Of few rights and few system calls."""
         self.directory.chmod(0o777)
-        pair = self.traffic_with(user="games")
-        self.near = self.successor_of(self.near)
-        self.assert_goes_on(pair)
+        self.goes_on_after(user="games")
 
     def test_a_fault(self):
-        pair = self.traffic_with(before=("prlimit", "--core=0"))
-        self.near = self.successor_of(self.near, signal.SIGSEGV)
-        self.assert_goes_on(pair)
+        self.goes_on_after(signal.SIGSEGV, before=("prlimit", "--core=0"))
 
     def test_the_keeper_dies(self):
         """Nothing happens, but a crash ends the clients."""
