@@ -113,6 +113,14 @@ def loads(said):
     return json.loads("".join(line for line in said.splitlines(True) if not line.startswith("uroce: waiting for ")))
 
 
+def is_alive(process):
+    """Whether a process has not ended, by its id."""
+    try:
+        return pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 class Program:
     """A running program with its output in files. Ends, by its own process id, with the `with` block at the latest."""
 

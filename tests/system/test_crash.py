@@ -28,13 +28,6 @@ def keeper_of(process):
     return next((int(child) for child in children if pathlib.Path(f"/proc/{child}/comm").read_text() == "uroced-keeper\n"), None)
 
 
-def is_alive(process):
-    try:
-        return pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
 class Killed:
     """A daemon whose service manager starts it again when it is killed."""
 
@@ -65,7 +58,7 @@ class Killed:
         os.kill(daemon.process.pid, number)
         daemon.process.wait(20)
         limit = time.monotonic() + 20 * harness.SLOW
-        while is_alive(keeper):
+        while harness.is_alive(keeper):
             self.assertLess(time.monotonic(), limit, daemon.output)
             time.sleep(0.001)
 
@@ -182,7 +175,7 @@ class Crashes(Killed, test_alive.Case):
         keeper = keeper_of(daemon.process.pid)
         daemon.process.send_signal(signal.SIGINT)
         self.finish(daemon, 40)
-        self.assertFalse(is_alive(keeper))
+        self.assertFalse(harness.is_alive(keeper))
         self.assertEqual(daemon.manager.stored, {})
 
 

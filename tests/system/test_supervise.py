@@ -34,13 +34,6 @@ def child_of(program):
     return int(children[0]) if children else None
 
 
-def running(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 class Case(replacing.Case):
     def launch_supervised(self, *args, user="", program=veth.UROCED):
         path = self.directory / "uroced.sock"
@@ -170,7 +163,7 @@ class Supervise(Case):
         client = self.traffic("write_bw", self.names, by(far), by(daemon), "-D", "600", "--verify", "-s", "65536")[1]
         client.wait_for("#bytes", 20)
         os.kill(daemon.process.pid, signal.SIGKILL)
-        self.wait_until(lambda: not running(daemon.child), "the daemon outlives its supervisor")
+        self.wait_until(lambda: not harness.is_alive(daemon.child), "the daemon outlives its supervisor")
         self.assertIn("the clients do not outlive this daemon: the service manager takes no descriptor: Connection refused", daemon.output)
         self.assertIn("SIGTERM: ending 1 connections", daemon.output)
         self.assertTrue(daemon.output.endswith("ended\n"), daemon.output)
@@ -270,13 +263,13 @@ class StandIn(Case):
         for pid in (first, second):
             self.assertIn(AGAIN.format(pid, "was killed by signal 9"), daemon.output)
         self.assertIn(f"process {third} was killed by signal 9, and left nothing", daemon.output)
-        self.assertFalse(running(self.left()))
+        self.assertFalse(harness.is_alive(self.left()))
 
     def test_processes_that_linger(self):
         """They end, too, before the next run."""
         daemon = self.runs(["linger", "wait"])
         self.wait_until((self.directory / "waits").exists, "no next run")
-        self.assertFalse(running(self.left()))
+        self.assertFalse(harness.is_alive(self.left()))
         daemon.process.send_signal(signal.SIGTERM)
         self.finish(daemon, 40, 7)
 
@@ -286,7 +279,7 @@ class StandIn(Case):
         self.wait_until(lambda: child_of(daemon) == self.left(), "the run goes on")
         daemon.process.send_signal(signal.SIGTERM)
         self.assertNotIn("not starting again", self.finish(daemon, 40, 137))
-        self.assertFalse(running(self.left()))
+        self.assertFalse(harness.is_alive(self.left()))
 
     def test_a_start_that_fails(self):
         daemon = self.runs(["fail"])
