@@ -101,6 +101,8 @@ class Port {
 
   /// At most out.size() frames, which belong to the caller.
   uint16_t receive(uint16_t queue, std::span<rte_mbuf*> out) const;
+  /// As receive(), of frames that have left the kernel already: nobody else can receive them.
+  virtual uint16_t receive_rest(uint16_t, std::span<rte_mbuf*>) const { return 0; }
   /// Takes a prefix of `mbufs` and returns its length.
   uint16_t send(uint16_t queue, std::span<rte_mbuf*> mbufs) const;
   /// Frees sent mbufs, for drivers that keep them until asked.

@@ -83,7 +83,12 @@ bool PortQueue::round(const TscClock& clock) {
   // After a pause, ACKs may wait in the port that timers would take for lost: receive before the timers run.
   const bool answer_first = parts_.answers_first && now - last_round_ < kSteady;
   last_round_ = now;
-  bool worked = answer_first && parts_.engine.poll(*sink_, now);
+  bool worked = false;
+  if (answer_first) {
+    worked = parts_.engine.poll(*sink_, now);
+    if (parts_.engine.is_paused()) [[unlikely]]
+      return worked;  // just now
+  }
   const uint64_t received = counters_.received.get();
   worked = (queue_ && receive_bursts(now)) || worked;
   worked = receive_handed_over(now) || worked;
@@ -108,6 +113,22 @@ void PortQueue::finish(Nanos now) {
   sink_->set_time(now);
   parts_.engine.poll(*sink_, now);
   if (sink_->pending()) sink_->flush();
+}
+
+bool PortQueue::receive_rest(Nanos now) {
+  sink_->set_time(now);
+  if (sink_->pending()) sink_->flush();  // frames to engines of this process
+  parts_.engine.resume();
+  bool any = false;
+  if (queue_) {
+    while (const uint16_t count = parts_.port.receive_rest(*queue_, burst_)) {
+      handle_burst(std::span(burst_).first(count), now);
+      any = true;
+    }
+  }
+  while (take_handed_over(now) != 0) any = true;
+  parts_.engine.pause();
+  return any;
 }
 
 void PortQueue::change_tap() {

@@ -65,6 +65,9 @@ class alignas(64) PortQueue {
   Nanos last_round() const { return last_round_; }
   /// After the last round: sends the ACKs that are due.
   void finish(Nanos now);
+  /// After the last round, on any thread: the paused engine handles frames that only this process has, because they
+  /// left the kernel, or another engine handed them over. True when there was one; it may be another engine's.
+  bool receive_rest(Nanos now);
   transport::Engine& engine() { return parts_.engine; }
   uint32_t index() const { return index_; }
   const Port& port() const { return parts_.port; }

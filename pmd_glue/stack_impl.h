@@ -96,6 +96,8 @@ struct Stack::Impl {
 
  private:
   Result<void> open_ports(const StackOptions& options);
+  /// After freeze(): nothing of what the engines had taken, or wanted to send, stays in this process.
+  void settle();
   /// Asks the daemon before for what it has.
   Result<void> inherit(const StackOptions& options, const glue::AskPredecessor& ask);
   Result<std::vector<message::DeviceFacts>> facts_before_opening(const StackOptions& options) const;

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include "pmd_glue/frame_size.h"
 #include "pmd_glue/netdev.h"
@@ -18,6 +20,10 @@ namespace uroce {
 using namespace glue;
 
 namespace {
+
+/// A port that stays full for so long has frames to lose.
+constexpr int kTriesToSend = 20;
+constexpr std::chrono::microseconds kBetweenTries{200};
 
 std::unexpected<Error> no_interface(const std::string& port) {
   return fail(EOPNOTSUPP,
@@ -105,7 +111,21 @@ void Stack::Impl::freeze() {
   for (const auto& worker : workers_) worker->stop();
   for (const unsigned lcore : launched_) rte_eal_wait_lcore(lcore);
   launched_.clear();
-  for (const auto& worker : workers_) worker->finish();
+  settle();
+}
+
+// A successor has the sockets, and what waits in them. What was taken from them, or has not reached them yet, it has
+// not, and unreliable queue pairs send nothing again.
+void Stack::Impl::settle() {
+  const auto receive_rest = [](const auto& worker) { return worker->receive_rest(); };
+  while (std::ranges::count_if(workers_, receive_rest) != 0) {
+  }
+  const auto blocked = [](const auto& worker) { return worker->blocked(); };
+  for (int tries = 0; tries < kTriesToSend; ++tries) {
+    for (const auto& worker : workers_) worker->finish();
+    if (std::ranges::none_of(workers_, blocked)) return;
+    std::this_thread::sleep_for(kBetweenTries);
+  }
 }
 
 void Stack::Impl::thaw() {

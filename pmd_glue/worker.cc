@@ -115,6 +115,16 @@ void Worker::finish() {
   for (const auto& queue : queues_) queue->finish(clock_.now());
 }
 
+bool Worker::receive_rest() {
+  bool any = false;
+  for (const auto& queue : queues_) any = queue->receive_rest(clock_.now()) || any;
+  return any;
+}
+
+bool Worker::blocked() const {
+  return std::ranges::any_of(queues_, [](const auto& queue) { return queue->blocked(); });
+}
+
 bool Worker::round() {
   bool worked = false;
   for (const auto& queue : queues_) worked = queue->round(clock_) || worked;

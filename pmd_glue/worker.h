@@ -45,6 +45,10 @@ class alignas(64) Worker {
   void begin_again() { stop_.store(false, std::memory_order_relaxed); }
   /// After the last round, on any thread: sends the ACKs that are due.
   void finish();
+  /// The same, with engines that are paused: see PortQueue::receive_rest().
+  bool receive_rest();
+  /// Whether frames wait for room on a port.
+  bool blocked() const;
   /// One round: true when there was work.
   bool round();
   /// Any thread.

@@ -59,6 +59,7 @@ class Interface {
     Queue& q = *queues_[queue];
     return q.receiver.receive(q.socket.fd(), out);
   }
+  uint16_t receive_rest(uint16_t queue, std::span<rte_mbuf*> out) { return queues_[queue]->receiver.receive_rest(out); }
   uint16_t send(uint16_t queue, std::span<rte_mbuf*> mbufs) {
     Queue& q = *queues_[queue];
     return q.sender.send(q.socket.fd(), mbufs);

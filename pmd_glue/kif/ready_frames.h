@@ -42,6 +42,10 @@ class ReadyFrames {
     }
     return static_cast<uint16_t>(count);
   }
+  /// As give(), where nothing more may be taken.
+  uint16_t give_rest(std::span<rte_mbuf*> out) {
+    return give(out, [] { return false; });
+  }
 
  private:
   std::size_t first_ = 0, end_ = 0;  ///< frames_[first_..end_) are the engine's next

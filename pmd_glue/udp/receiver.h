@@ -52,6 +52,8 @@ class Receiver {
 
   /// At most out.size() frames; they belong to the caller.
   uint16_t receive(int fd, std::span<rte_mbuf*> out);
+  /// As receive(), of what it has taken from its socket already.
+  uint16_t receive_rest(std::span<rte_mbuf*> out) { return ready_.give_rest(out); }
   const ReceiveCounters& counters() const { return counters_; }
 
  private:

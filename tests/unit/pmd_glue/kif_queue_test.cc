@@ -101,6 +101,25 @@ TEST_F(KifQueue, FramesComeBackInOrder) {
   EXPECT_LT(receiver.counters().super_copied.get(), receiver.counters().super_frames.get());
 }
 
+TEST_F(KifQueue, WhatItTookAndNoMoreAtTheEnd) {
+  Sender sender(true);
+  Receiver receiver(pool_, 0);
+  std::array<rte_mbuf*, 32> out;
+  EXPECT_EQ(receiver.receive_rest(out), 0u);
+  std::vector<rte_mbuf*> mbufs;
+  for (uint16_t i = 0; i < 5; ++i) mbufs.push_back(mbuf_of(datagram(i, 500), SIZE_MAX));
+  ASSERT_EQ(sender.send(ends_[0], mbufs), 5u);
+  rte_mbuf* later = mbuf_of(datagram(9, 100), SIZE_MAX);
+  ASSERT_EQ(sender.send(ends_[0], {&later, 1}), 1u);
+  ASSERT_EQ(receiver.receive(ends_[1], std::span(out).first(2)), 2u);
+  ASSERT_EQ(receiver.receive_rest(std::span(out).subspan(2, 2)), 2u);
+  ASSERT_EQ(receiver.receive_rest(std::span(out).subspan(4)), 1u);
+  EXPECT_EQ(receiver.receive_rest(std::span(out).subspan(5)), 0u) << "the next message stays in the socket";
+  for (uint16_t i = 0; i < 5; ++i) EXPECT_EQ(load_be16(rte_pktmbuf_mtod(out[i], const std::byte*) + 18), i);
+  rte_pktmbuf_free_bulk(out.data(), 5);
+  EXPECT_EQ(receive(receiver), std::vector<Bytes>{datagram(9, 100)});
+}
+
 TEST_F(KifQueue, SingleFramesIfNobodyWantsOthers) {
   Sender sender(false);
   Receiver receiver(pool_, 0);

@@ -94,6 +94,44 @@ TEST(PortQueue, HandsAMulticastFrameToEveryEngine) {
   EXPECT_EQ(in_use(), settled) << "every reference is given back";
 }
 
+TEST(PortQueue, APausedEngineLosesNoFrame) {
+  TwoNodes t(2, 1);
+  for (int i = 0; i < 4; ++i) t.round();
+  auto& engine = *t.b.engines[1];
+  engine.pause();
+  for (int i = 0; i < 40; ++i) send(*t.a.queues[0], 0x41);
+  for (int i = 0; i < 4; ++i) t.round();
+  EXPECT_EQ(t.b.unknown_qps(1), 0u);
+  t.b.engines[0]->pause();
+  EXPECT_TRUE(t.b.queues[1]->receive_rest(t.clock.now()));
+  EXPECT_FALSE(t.b.queues[1]->receive_rest(t.clock.now()));
+  EXPECT_EQ(t.b.unknown_qps(1), 40u) << "engine 0 had handed them over";
+  EXPECT_TRUE(engine.is_paused());
+  send(*t.a.queues[0], 0x41);
+  EXPECT_FALSE(t.b.queues[0]->receive_rest(t.clock.now())) << "it waits in the port, for the successor";
+}
+
+TEST(PortQueue, TakesNoFrameOnceItsEngineIsPaused) {
+  TwoNodes t;
+  PortQueue queue({.port = *t.pair.b,
+                   .handover = *t.b.handovers.handover,
+                   .neighbourhood = *t.b.neighbourhood,
+                   .engine = *t.b.engines[0],
+                   .answers_first = true});
+  transport::Engine& engine = *t.b.engines[0];
+  for (uint64_t frames = 1; frames <= 100; ++frames) {
+    ASSERT_TRUE(engine.submit(std::make_shared<transport::Task>([](transport::Engine& e) { e.pause(); })));
+    send(*t.a.queues[0], 0x40);
+    queue.round(t.clock);
+    ASSERT_TRUE(engine.is_paused());
+    engine.resume();
+    // The second of two rounds in a row runs the engine first.
+    while (queue.round(t.clock)) {
+    }
+    ASSERT_EQ(t.b.unknown_qps(0), frames);
+  }
+}
+
 TEST(PortQueue, CountsWhatItDoesNotKnow) {
   TwoNodes t;
   std::vector<std::byte> frame(60);
