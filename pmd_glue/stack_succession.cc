@@ -114,8 +114,8 @@ void Stack::Impl::freeze() {
   settle();
 }
 
-// A successor has the sockets, and what waits in them. What was taken from them, or has not reached them yet, it has
-// not, and unreliable queue pairs send nothing again.
+// A successor has the sockets, and the frames that wait in them. It has no frame that was taken from them, or has not
+// reached them yet, and unreliable queue pairs send nothing again.
 void Stack::Impl::settle() {
   const auto receive_rest = [](const auto& worker) { return worker->receive_rest(); };
   while (std::ranges::count_if(workers_, receive_rest) != 0) {

@@ -31,7 +31,7 @@ TestEndpoint::TestEndpoint(const EndpointOptions& options)
 void TestEndpoint::make_engine(uint32_t doorbell_position) {
   options_.engine.mac = options_.mac;
   engine_ = std::make_unique<transport::Engine>(options_.engine, regions_, events_, &handles_);
-  const queues::DoorbellReader doorbells(doorbell_memory_.get(), kDoorbells, doorbell_position);
+  const queues::DoorbellReader doorbells(doorbell_memory_.get(), doorbell_slots(), doorbell_position);
   require(engine_->attach_doorbells(doorbells, kDoorbellRing), "the engine did not take the doorbells");
 }
 
@@ -40,9 +40,9 @@ queues::DoorbellPoster& TestEndpoint::doorbells(uint32_t client) {
 }
 
 uint32_t TestEndpoint::add_client(const transport::Owner& owner) {
-  const Client& added = clients_.emplace_back();
+  const Client& added = clients_.emplace_back(doorbell_slots());
   const auto ring = static_cast<uint32_t>(kDoorbellRing + clients_.size());
-  const queues::DoorbellReader doorbells(added.memory.get(), kDoorbells);
+  const queues::DoorbellReader doorbells(added.memory.get(), doorbell_slots());
   require(engine_->attach_doorbells(doorbells, ring, owner), "the engine did not take the doorbells");
   return ring;
 }

@@ -3,6 +3,8 @@
 // Single-threaded: what applications and the control thread do in production is called straight on the engine.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -216,10 +218,11 @@ class TestEndpoint {
   std::size_t qps() const { return qps_.size(); }
   TestQp& qp(std::size_t i) { return *qps_[i]; }
 
-  static constexpr uint32_t kDoorbells = 1024;
   static constexpr uint32_t kDoorbellRing = 1;
 
  private:
+  /// A doorbell ring has a slot for each queue pair.
+  uint32_t doorbell_slots() const { return std::bit_ceil(std::max(options_.engine.max_qps, 1024u)); }
   void make_engine(uint32_t doorbell_position);
 
   EndpointOptions options_;
@@ -228,11 +231,13 @@ class TestEndpoint {
   transport::AddressHandleTable handles_;
   EventLog events_;
   FrameCapture sink_;
-  AlignedBytes doorbell_memory_ = make_aligned(queues::doorbell_bytes(kDoorbells));
-  queues::DoorbellPoster poster_{doorbell_memory_.get(), kDoorbells};
+  AlignedBytes doorbell_memory_ = make_aligned(queues::doorbell_bytes(doorbell_slots()));
+  queues::DoorbellPoster poster_{doorbell_memory_.get(), doorbell_slots()};
   struct Client {
-    AlignedBytes memory = make_aligned(queues::doorbell_bytes(kDoorbells));
-    queues::DoorbellPoster poster{memory.get(), kDoorbells};
+    explicit Client(uint32_t slots)
+        : memory(make_aligned(queues::doorbell_bytes(slots))), poster(memory.get(), slots) {}
+    AlignedBytes memory;
+    queues::DoorbellPoster poster;
   };
   std::vector<Client> clients_;  // from the second on
   // The engine outlives QPs, which detach themselves, and dies before the queues it writes.
