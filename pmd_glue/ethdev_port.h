@@ -28,6 +28,7 @@ class EthdevPort final : public Port {
   void arm_interrupt(uint16_t queue, bool armed) const override;
   bool needs_guard() const override { return driver_ == "net_memif"; }
 
+  bool link_changes() const override { return driver_ != "net_ring"; }
   void refresh_link() override;
   void receive_groups(std::span<const EthAddr> groups) override;
   void reconnect(uint32_t pollers) override;

@@ -12,7 +12,7 @@ namespace uroce::glue {
 
 namespace {
 constexpr auto kStep = std::chrono::microseconds(20);
-/// Longer than a nap of an engine or of the service thread.
+/// After the time that an engine or the service thread had planned.
 constexpr Nanos kLate = std::chrono::milliseconds(100);
 }  // namespace
 
@@ -34,9 +34,9 @@ void Host::wait_step() {
 }
 
 bool Host::keeps_up() const {
-  Nanos last = service_.last_turn();
-  for (const Worker* worker : workers_) last = std::min(last, worker->last_round());
-  return clock_.now() - last <= kLate;
+  Nanos due = service_.next_turn();
+  for (const Worker* worker : workers_) due = std::min(due, worker->next_round());
+  return clock_.now() - due <= kLate;
 }
 
 Result<EthAddr> Host::resolve(const Gid& sgid, const Gid& dgid, uint32_t user, std::chrono::nanoseconds timeout) {

@@ -27,6 +27,7 @@ class KernelNeighbourhood final : public Neighbourhood {
   static Result<std::unique_ptr<KernelNeighbourhood>> open(Port& port, Waker& service, const TscClock& clock);
 
   const std::string& interface() const { return interface_.name; }
+  bool hears_of_link() const override { return port_.is_kernel_interface(); }
   /// Any thread: the interface's addresses now, in the order in which a new GID table has them.
   std::vector<Gid> addresses();
   /// `changed` gets all addresses whenever they change, on the service thread and without a lock. When it returns

@@ -63,6 +63,8 @@ class Neighbourhood {
 
   /// Service thread: does what is due. `announce`: the link has come up.
   virtual void step(bool announce) = 0;
+  /// Whether each change of the port's link wakes the service thread.
+  virtual bool hears_of_link() const { return false; }
   /// Service thread: when step() must run even if nothing wakes the thread.
   virtual Nanos next_deadline() = 0;
 

@@ -130,6 +130,8 @@ class Port {
   bool holds_frames() const { return !link_up() && !gone(); }
   /// The set-up that was chosen, in one line for people. Valid from start() on.
   virtual std::string description() const = 0;
+  /// False for ports inside this process.
+  virtual bool link_changes() const { return true; }
   /// Asks the driver, and the kernel for a port on a network interface. One thread.
   virtual void refresh_link() = 0;
   /// Sets the Ethernet addresses of the multicast groups to receive, unless the port receives all. If the driver

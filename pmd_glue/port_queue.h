@@ -75,6 +75,8 @@ class alignas(64) PortQueue {
   bool blocked() const { return sink_->pending() || parts_.port.holds_frames(); }
   bool waits_by_interrupt() const { return queue_ && parts_.port.rx_interrupts(); }
   uint16_t queue_id() const { return *queue_; }
+  /// Whether each frame ends the worker's sleep. Drivers of cards may lose an interrupt; the kernel does not.
+  bool frames_wake() const { return !queue_ || (parts_.port.is_kernel_interface() && parts_.port.rx_interrupts()); }
   /// Frames that other engines handed over and that wait here. Any thread.
   uint32_t waiting_frames() const { return parts_.handover.waiting(index_); }
   /// Before the first round: the port's queue and that of `peer` are joined by rings; `sent` is the ring to `peer`.

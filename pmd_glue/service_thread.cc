@@ -8,10 +8,15 @@ namespace uroce::glue {
 namespace {
 /// Longest delay until a change of a link is seen. Asking costs system calls on some ports.
 constexpr Nanos kLinkInterval = std::chrono::milliseconds(20);
+/// Where changes of all links wake the thread, and all links are up.
+constexpr Nanos kLongestInterval = std::chrono::milliseconds(640);
 }  // namespace
 
 void ServiceThread::start(std::vector<ServedPort> ports, std::function<void()> prepare) {
   ports_ = std::move(ports);
+  hears_of_links_ = std::ranges::all_of(ports_, [](const ServedPort& served) {
+    return !served.port->link_changes() || served.neighbourhood->hears_of_link();
+  });
   thread_ = std::thread([this, prepare = std::move(prepare)] {
     prepare();
     run();
@@ -25,17 +30,22 @@ void ServiceThread::stop() {
   thread_.join();
 }
 
+Nanos ServiceThread::interval_after(Nanos interval) const {
+  const auto up = [](const ServedPort& served) { return served.port->link_up(); };
+  if (!hears_of_links_ || !std::ranges::all_of(ports_, up)) return kLinkInterval;
+  return std::min(2 * interval, kLongestInterval);
+}
+
 void ServiceThread::run() {
   std::vector<bool> was_up, was_gone(ports_.size(), false);
   for (const ServedPort& served : ports_) was_up.push_back(served.known_up);
   std::vector<uint32_t> returns(ports_.size(), 0);
-  Nanos next_look{0};
+  Nanos next_look{0}, interval = kLinkInterval;
   Nanos next_reconnect = clock_.now() + Port::kReconnectInterval;
   while (!stop_.load(std::memory_order_relaxed)) {
     const Nanos now = clock_.now();
-    last_turn_.store(now, std::memory_order_relaxed);
     const bool look = now >= next_look;
-    if (look) next_look = now + kLinkInterval;
+    if (look) next_look = now + interval;
     const bool reconnect = now >= next_reconnect;
     if (reconnect) next_reconnect = now + Port::kReconnectInterval;
     for (std::size_t i = 0; i < ports_.size(); ++i) {
@@ -55,7 +65,13 @@ void ServiceThread::run() {
     waker_.prepare();
     Nanos until = next_look;
     for (ServedPort& served : ports_) until = std::min(until, served.neighbourhood->next_deadline());
-    waker_.sleep(std::max(until - clock_.now(), Nanos(0)));
+    next_turn_.store(until, std::memory_order_relaxed);
+    if (waker_.sleep(std::max(until - clock_.now(), Nanos(0)))) {
+      next_look = std::min(next_look, now + kLinkInterval);
+      interval = kLinkInterval;
+    } else if (look) {
+      interval = interval_after(interval);
+    }
   }
 }
 

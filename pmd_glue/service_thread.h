@@ -31,20 +31,23 @@ class ServiceThread {
   ServiceThread& operator=(const ServiceThread&) = delete;
 
   Waker& waker() { return waker_; }
-  /// When the thread's last turn began; 0 before the first. Any thread.
-  Nanos last_turn() const { return last_turn_.load(std::memory_order_relaxed); }
+  /// When the thread's next turn is due at the latest. Any thread.
+  Nanos next_turn() const { return next_turn_.load(std::memory_order_relaxed); }
   /// Starts the thread, which first calls `prepare`. Everything that `ports` refers to outlives stop().
   void start(std::vector<ServedPort> ports, std::function<void()> prepare);
   void stop();
 
  private:
   void run();
+  /// Between two looks at the links, after a look `interval` after the one before.
+  Nanos interval_after(Nanos interval) const;
 
   const TscClock& clock_;
   Waker waker_;
   std::vector<ServedPort> ports_;
+  bool hears_of_links_ = false;  ///< a change of any link wakes the thread
   std::atomic<bool> stop_{false};
-  std::atomic<Nanos> last_turn_{Nanos(0)};
+  std::atomic<Nanos> next_turn_{Nanos(0)};
   std::thread thread_;
 };
 

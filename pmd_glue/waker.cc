@@ -91,15 +91,15 @@ Result<int> Waker::new_descriptor() const {
                           std::strerror(code)));
 }
 
-void Waker::sleep(Nanos limit) {
+bool Waker::sleep(Nanos limit) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
   const timespec timeout{.tv_sec = seconds.count(), .tv_nsec = (limit - seconds).count()};
   std::array<epoll_event, 64> events{};
   const int woken = epoll_pwait2(epoll_, events.data(), static_cast<int>(events.size()), &timeout, nullptr);
   sleeping_.store(false, std::memory_order_relaxed);
   (void)roused();
-  if (woken == 0) return;
   for (int i = 0; i < woken; ++i) take_events(events[static_cast<std::size_t>(i)].data.fd);
+  return woken != 0;
 }
 
 void Waker::take_events(int fd) const {

@@ -55,8 +55,8 @@ class Waker {
   void cancel() { sleeping_.store(false, std::memory_order_relaxed); }
   /// After prepare(): whether rouse() was called since the last sleep or call of this.
   bool roused() { return roused_.exchange(false, std::memory_order_seq_cst); }
-  /// Sleeps after prepare() until woken, a watched descriptor is readable, or `limit` has passed.
-  void sleep(Nanos limit);
+  /// Sleeps after prepare() until woken, a watched descriptor is readable, or `limit` has passed. False: it has passed.
+  bool sleep(Nanos limit);
   /// Adds a descriptor that ends a sleep when it is readable, e.g. a driver's RX interrupt; not owned. Events are taken
   /// from an eventfd and from a UIO device, which stay readable otherwise. At most 64.
   bool watch(int fd);

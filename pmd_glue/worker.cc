@@ -34,6 +34,8 @@ constexpr Nanos kShortNap = microseconds(50);
 constexpr Nanos kExpectantNap = microseconds(250);
 /// An idle stack costs about 1 % of a core.
 constexpr Nanos kDeepNap = microseconds(4000);
+/// Where frames end a nap, too, nothing is late. Watchdogs see whether an engine turns.
+constexpr Nanos kQuietNap = microseconds(400'000);
 
 /// Safe in a signal handler once it has been called.
 Nanos read_clock() {
@@ -48,6 +50,7 @@ void Worker::add(std::unique_ptr<PortQueue> queue) {
     const int fd = queue->port().interrupt_descriptor(queue->queue_id());
     if (fd >= 0) waker_.watch(fd);
   }
+  all_wake_ = all_wake_ && queue->frames_wake();
   queues_.push_back(std::move(queue));
 }
 
@@ -62,7 +65,7 @@ void Worker::run() {
   engine_clock.store(read_clock, std::memory_order_relaxed);
   prepare_thread();
   while (!stop_.load(std::memory_order_relaxed)) {
-    if (!round()) idle(kDeepNap);
+    if (!round()) idle(kQuietNap);
   }
 }
 
@@ -182,7 +185,8 @@ void Worker::idle(Nanos limit) {
 
 // Engines without a timer wait for nothing.
 Nanos Worker::nap(Nanos idle) const {
-  return std::clamp(idle / kNapShare, kShortNap, next_deadline() == kNever ? kDeepNap : kExpectantNap);
+  const Nanos longest = all_wake_ || self_contained_ ? kQuietNap : next_deadline() == kNever ? kDeepNap : kExpectantNap;
+  return std::clamp(idle / kNapShare, kShortNap, longest);
 }
 
 void Worker::sleep(Nanos limit) {
@@ -195,8 +199,9 @@ void Worker::sleep(Nanos limit) {
   const uint32_t empty_rounds = empty_rounds_;
   bool worked = round();
   if (!worked && !waker_.roused() && !stop_.load(std::memory_order_relaxed)) {
-    const Nanos until_deadline = time_to_deadline();
-    stand_by([&] { waker_.sleep(std::min(limit, until_deadline)); });
+    limit = std::min(limit, time_to_deadline());
+    next_round_.store(last_round() + limit, std::memory_order_relaxed);
+    stand_by([&] { waker_.sleep(limit); });
     empty_rounds_ = empty_rounds;
   }
   waker_.cancel();

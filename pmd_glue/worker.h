@@ -1,6 +1,7 @@
 // The loop of one lcore: it runs its engine of every port, round after round.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -19,7 +20,7 @@ namespace uroce::glue {
 
 /// A worker's work so far. One thread at a time writes; any thread reads.
 struct WorkerLoad {
-  Counter rounds;   ///< a sleeping worker makes one every few milliseconds
+  Counter rounds;   ///< a sleeping worker makes two a second at least
   Counter busy_ns;  ///< from the beginning of each round that had work to the beginning of the next
   // As they were after the last round.
   std::atomic<uint64_t> waiting_qps{0};    ///< that may have something to send
@@ -65,6 +66,8 @@ class alignas(64) Worker {
   void set_self_contained() { self_contained_ = true; }
   /// When the last round began; 0 before the first. Any thread.
   Nanos last_round() const { return last_round_.load(std::memory_order_relaxed); }
+  /// When the next round is due at the latest. Any thread.
+  Nanos next_round() const { return std::max(last_round(), next_round_.load(std::memory_order_relaxed)); }
   /// After a round without work: gives the core away as the policy says, for at most `limit`.
   void idle(Nanos limit);
 
@@ -90,12 +93,14 @@ class alignas(64) Worker {
   std::vector<std::unique_ptr<PortQueue>> queues_;
   std::atomic<bool> stop_{false};
   bool self_contained_ = false;
+  bool all_wake_ = true;     ///< a frame for any of queues_ ends a nap
   std::mutex place_mutex_;   ///< held by the thread that works in the worker's place
   bool place_free_ = false;  ///< guarded by it: the worker's thread sleeps or yields
   Waker waker_;
   WorkerLoad load_;
   bool worked_ = false;  ///< in the last round, which began at last_round_
   std::atomic<Nanos> last_round_{Nanos(0)};
+  std::atomic<Nanos> next_round_{Nanos(0)};  ///< of the newest nap
   uint32_t empty_rounds_ = 0;
   Nanos crowded_until_{0};  ///< until then, yielding gives the core away for too long
   bool idle_ = false;       ///< since idle_since_

@@ -246,15 +246,17 @@ class Daemon {
   /// Waits for a signal, at most `limit` (negative: for ever). With one lcore this runs the engines meanwhile.
   std::optional<int> next_signal(milliseconds limit) {
     if (!stack_->embedded()) return signals_.wait(limit);
-    constexpr int kRounds = 16;
-    constexpr milliseconds kNap{4};
+    constexpr milliseconds kNap{250};         // so late may a signal be
+    constexpr milliseconds kBetweenLooks{4};  // a look is a system call
+    const auto nap = limit < milliseconds(0) ? kNap : std::min(limit, kNap);
     const auto until = Clock::now() + limit;
-    for (;;) {
-      for (int i = 0; i < kRounds; ++i) {
-        if (!stack_->poll()) stack_->idle(kNap);
-      }
+    for (auto next_look = Clock::now();;) {
+      if (!stack_->poll()) stack_->idle(nap);
+      const auto now = Clock::now();
+      if (now < next_look) continue;
+      next_look = now + kBetweenLooks;
       if (const auto signal = signals_.wait(milliseconds(0))) return signal;
-      if (limit >= milliseconds(0) && Clock::now() >= until) return std::nullopt;
+      if (limit >= milliseconds(0) && now >= until) return std::nullopt;
     }
   }
 

@@ -1,6 +1,7 @@
 // Decides when systemd's watchdog is fed: only while every engine turns.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -15,15 +16,16 @@ class Watchdog {
   using Time = std::chrono::steady_clock::time_point;
 
   /// `limit`: systemd ends the daemon when nothing was fed for so long (WatchdogSec). Engines are looked at four times
-  /// as often.
-  explicit Watchdog(std::chrono::nanoseconds limit) : interval_(limit / 4) {}
+  /// as often, or twice where a sleeping engine would seem stuck.
+  explicit Watchdog(std::chrono::nanoseconds limit)
+      : interval_(std::max(limit / 4, std::min<std::chrono::nanoseconds>(limit / 2, kLongerThanANap))) {}
 
   struct Verdict {
     bool feed = false;
     std::vector<std::size_t> stuck{};    ///< engines that have stood still since the last look, told once
     std::vector<std::size_t> turning{};  ///< engines that were told and turn again
   };
-  /// `rounds`: the rounds of each engine so far. A sleeping engine makes one every few milliseconds. Nothing before the
+  /// `rounds`: the rounds of each engine so far. A sleeping engine makes two a second. Nothing before the
   /// next look is due.
   std::optional<Verdict> look(Time now, std::span<const uint64_t> rounds);
   /// How long after `now` the next look is due; not negative.
@@ -31,6 +33,7 @@ class Watchdog {
   std::chrono::nanoseconds interval() const { return interval_; }
 
  private:
+  static constexpr std::chrono::milliseconds kLongerThanANap{500};
   const std::chrono::nanoseconds interval_;
   Time next_{};  ///< at once
   struct Seen {

@@ -38,7 +38,7 @@ struct EngineFamily {
 };
 constexpr EngineFamily kEngines[] = {
     {"busy_ns", {"uroce_engine_busy_seconds", Kind::counter, "time in which the engine had work; its rate is the share of the core that the work needs"}},
-    {"rounds", {"uroce_engine_rounds", Kind::counter, "rounds of the engine's loop; a sleeping engine makes one every few milliseconds"}},
+    {"rounds", {"uroce_engine_rounds", Kind::counter, "rounds of the engine's loop; a sleeping engine makes two a second or more"}},
     {"port_frames", {"uroce_engine_port_frames", Kind::counter, "frames that the engine took from its ports' queues, also those for other engines"}},
     {"rx_packets", {"uroce_engine_rx_packets", Kind::counter, "RoCE packets that the engine received, over all devices"}},
     {"rx_bytes", {"uroce_engine_rx_bytes", Kind::counter, "bytes of the packets that the engine received"}},

@@ -20,6 +20,8 @@ namespace uroce::service {
 namespace {
 
 constexpr int kHousekeepingMs = 200;
+/// The same where there is no client.
+constexpr int kIdleMs = 1000;
 constexpr std::chrono::seconds kMemoryLook{1};
 /// Connections beyond a limit that get an error in reply; more are closed at once.
 constexpr std::size_t kRefusedWithReply = 16;
@@ -37,7 +39,7 @@ void Server::Impl::run() {
     pollfd waiting[2] = {
         {.fd = held.load(std::memory_order_relaxed) ? -1 : listener.get(), .events = POLLIN, .revents = 0},
         {.fd = wake.get(), .events = POLLIN, .revents = 0}};
-    poll(waiting, 2, kHousekeepingMs);
+    poll(waiting, 2, all().empty() ? kIdleMs : kHousekeepingMs);
     uint64_t count = 0;
     [[maybe_unused]] const auto got = read(wake.get(), &count, sizeof count);
     if ((waiting[0].revents & POLLIN) != 0 && !stopping.load(std::memory_order_acquire)) accept_one();

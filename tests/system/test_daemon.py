@@ -3,6 +3,7 @@
 
 import json
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -324,6 +325,38 @@ class Service(Daemon):
             program.process.send_signal(signal.SIGTERM)
             self.finish(program, 20)
         self.assertRegex(path.read_text(), r"(?m)^<6>serving uroce0, uroce1 on ")
+
+
+class Silence(Daemon):
+    """A daemon that nobody uses leaves the processor alone."""
+
+    SECONDS, MOST = 4, 15  # wake-ups a second, of all threads
+
+    @staticmethod
+    def wakes(program):
+        tasks = pathlib.Path(f"/proc/{program.process.pid}/task").glob("*/status")
+        return sum(int(re.search(r"\nvoluntary_ctxt_switches:\s*(\d+)", task.read_text())[1]) for task in tasks)
+
+    def assert_sleeps(self, program):
+        """Soon: naps grow with the time without work, and the kernel may have news first."""
+        limit = time.monotonic() + 60 * harness.SLOW
+        while True:
+            before = self.wakes(program)
+            time.sleep(self.SECONDS)
+            count = self.wakes(program) - before
+            if count <= self.SECONDS * self.MOST:
+                return
+            self.assertLess(time.monotonic(), limit, f"{count} wake-ups in {self.SECONDS} s: {program}")
+
+    def test_demo(self):
+        self.assert_sleeps(self.demo())
+
+    @unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces")
+    def test_interface(self):
+        with harness.Namespaces() as net:
+            program = self.start([UROCED, *eal(), "--", "--interface", "d0", "--socket", self.socket], net.names[0])
+            program.wait_for(UP, 20)
+            self.assert_sleeps(program)
 
 
 class Operator(Daemon):

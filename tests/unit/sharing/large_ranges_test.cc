@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -131,6 +132,20 @@ TEST(SharingLargeRanges, HaveFewFaults) {
     ASSERT_FALSE(range.share().empty());
     EXPECT_LT(faults() - before, static_cast<long>(kLength / kPage / 8)) << "before, one for each page, or two";
   }
+}
+
+TEST(SharingLargeRanges, HaveHugePagesInAProgramThatWantsNone) {
+  if (!has_collapse()) GTEST_SKIP() << "the kernel makes no huge pages (MADV_COLLAPSE, Linux 6.1)";
+  constexpr std::size_t kLength = 32 * kHugePage;
+  ASSERT_EQ(::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0), 0);
+  {
+    const Range range(kLength);
+    const long before = faults();
+    ASSERT_FALSE(range.share().empty());
+    EXPECT_LT(faults() - before, static_cast<long>(kLength / kPage / 8));
+  }
+  EXPECT_EQ(::prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0), 1) << "the program's setting is as it was";
+  ASSERT_EQ(::prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0), 0);
 }
 
 TEST(SharingLargeRanges, MayBeUnmappedAndProtectedInPart) {
