@@ -1,4 +1,5 @@
-// The parser's shortcut for plain packets: RC WRITEs of one packet and RC ACKs, in IPv4 or IPv6 without a tag.
+// The parser's shortcut for plain packets: RC WRITEs and SENDs of one packet, without immediate data, and RC ACKs, in
+// IPv4 or IPv6 without a tag.
 //
 // It is parse() without the branches that other packets need. A packet that it does not take may be another kind or
 // wrong: parse() finds out.
@@ -19,11 +20,13 @@ namespace plain {
 // Lengths from the BTH to the ICRC.
 inline constexpr std::size_t kAckBytes = Bth::kBytes + Aeth::kBytes + kIcrcBytes;
 inline constexpr std::size_t kEmptyWriteBytes = Bth::kBytes + Reth::kBytes + kIcrcBytes;
+inline constexpr std::size_t kEmptySendBytes = Bth::kBytes + kIcrcBytes;
+static_assert(kEmptySendBytes < kAckBytes);  // an empty SEND is not plain
 
 // Most packets that are not plain show it here.
 inline bool is_plain_opcode(const std::byte* bth) {
   const auto opcode = static_cast<Opcode>(load8(bth));
-  return opcode == Opcode::rc_write_only || opcode == Opcode::rc_ack;
+  return opcode == Opcode::rc_write_only || opcode == Opcode::rc_send_only || opcode == Opcode::rc_ack;
 }
 
 // The bytes from the BTH to the ICRC; 0: not plain. The frame has at least an IPv4 header, UDP and an ACK.
@@ -77,6 +80,12 @@ inline bool read_transport(const std::byte* bth, std::size_t bytes, Packet& pack
     if (bytes < kEmptyWriteBytes || payload_and_pad % 4 != 0 || packet.bth.pad > payload_and_pad) return false;
     packet.reth = Reth::load(bth + Bth::kBytes);
     packet.payload = {bth + Bth::kBytes + Reth::kBytes, payload_and_pad - packet.bth.pad};
+    return true;
+  }
+  if (packet.bth.opcode == Opcode::rc_send_only) {
+    const std::size_t payload_and_pad = bytes - kEmptySendBytes;
+    if (payload_and_pad % 4 != 0 || packet.bth.pad > payload_and_pad) return false;
+    packet.payload = {bth + Bth::kBytes, payload_and_pad - packet.bth.pad};
     return true;
   }
   if (bytes != kAckBytes || packet.bth.pad != 0) return false;

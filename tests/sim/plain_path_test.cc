@@ -72,12 +72,12 @@ struct Plan {
   std::vector<Op> ops;
 };
 
-// Mostly WRITEs of one packet, with everything else between them.
-Op draw_op(Random& random, const WorldOptions& world) {
+// Mostly WRITEs and SENDs of one packet, with everything else between them.
+Op draw_op(Random& random, const WorldOptions& world, double sends) {
   Op op = random_op(random, world.flow);
   if (op.opcode == WrOpcode::send_with_invalidate) op.opcode = WrOpcode::send;
   if (!random.chance(0.7)) return op;
-  op.opcode = WrOpcode::rdma_write;
+  op.opcode = random.chance(sends) ? WrOpcode::send : WrOpcode::rdma_write;
   op.length = static_cast<uint32_t>(random.below(mtu_bytes(world.connection.mtu) + 2));
   op.inline_data = false;
   op.signaled = random.chance(0.2);
@@ -116,7 +116,8 @@ Plan make_plan(uint64_t seed) {
                 .corrupt = scale / 4,
                 .mark = random.chance(0.3) ? 0.05 : 0,
                 .hold_max = Nanos(static_cast<int64_t>(1'000 + random.below(30'000)))};
-  for (int i = 0; i < 200; ++i) plan.ops.push_back(draw_op(random, world));
+  const double sends = 0.5 * static_cast<double>(random.below(3));
+  for (int i = 0; i < 200; ++i) plan.ops.push_back(draw_op(random, world, sends));
   plan.ops.back().signaled = true;
   return plan;
 }

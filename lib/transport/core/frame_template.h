@@ -18,6 +18,7 @@ class FrameTemplate {
             BthFlags flags) {
     frame_.payload_length = payload;
     frame_.payload_spans = 1;
+    kind_ = kind_of(opcode, payload);
     FrameBuilder::write_headers(frame_, to, opcode, Psn(0), extended, flags);
     psn_at_ = to.route.length + std::size_t{kPsnOffset};
     seal_ = uint32_t{flags.seal.lower} << 24;
@@ -28,9 +29,9 @@ class FrameTemplate {
     }
   }
   /// Another turn begins: nothing is made.
-  void clear() { frame_.payload_length = 0; }
-  /// Is it made, and for so many bytes of payload? These are not 0.
-  bool is_for(uint32_t payload) const { return frame_.payload_length == payload; }
+  void clear() { kind_ = 0; }
+  /// Is it made, for packets of that kind with so many bytes of payload? These are not 0.
+  bool is_for(wire::Opcode opcode, uint32_t payload) const { return kind_ == kind_of(opcode, payload); }
 
   /// Writes what FrameBuilder::write_headers() would. Returns where the extended headers go.
   std::byte* write(TxFrame& frame, Psn psn, bool ack_request) const {
@@ -52,6 +53,9 @@ class FrameTemplate {
   }
 
  private:
+  static constexpr uint64_t kind_of(wire::Opcode opcode, uint32_t payload) {
+    return static_cast<uint64_t>(opcode) << 32 | payload;
+  }
   static constexpr std::size_t kMost = 96;  // IPv6 with a tag, BTH and RETH
   static_assert(kMost >= sizeof(wire::RouteTemplate::bytes) + wire::kBthBytes + wire::kRethBytes);
   // From the length of the headers to `raw`, in one copy.
@@ -64,6 +68,7 @@ class FrameTemplate {
   static constexpr uint32_t kAckRequest = 1u << 31;
 
   TxFrame frame_{};
+  uint64_t kind_ = 0;       // opcode and length; 0: nothing is made
   std::size_t psn_at_ = 0;  // the BTH's last word
   uint32_t seal_ = 0;       // in that word
   uint16_t sum_ = 0;        // IPv4: ones'-complement sum of the header with the id 0

@@ -16,23 +16,25 @@ namespace uroce::transport {
 
 /// One send work request, copied out of shared memory and validated; its entries or inline bytes follow it.
 struct SendSlot {
+  // As in queues::SendWqe, whose upper flags are unused: a plain request is copied as a whole.
   uint64_t wr_id = 0;
+  uint8_t flags = 0;                    ///< low bits of SendFlags
+  bool started = false;                 ///< has PSNs
+  bool asked_again = false;             ///< READ: more than one request packet has asked for responses
+  WcStatus status = WcStatus::success;  ///< other than success: the request fails with it when it is the oldest
+  WrOpcode opcode{};
+  uint8_t num_sge = 0;
+  uint16_t inline_length = 0;
+  uint32_t imm_or_key = 0;
+  uint32_t rkey = 0;
   uint64_t remote_addr = 0;
   uint64_t compare_add = 0;
   uint64_t swap = 0;
-  uint32_t rkey = 0;
-  uint32_t imm_or_key = 0;
+  // The engine's own.
   uint32_t length = 0;   ///< bytes of the message
   uint32_t packets = 0;  ///< PSNs it takes; READ: response packets; local operations: none
   Psn first_psn{};
   uint32_t ssn = 0;  ///< send sequence number (IBTA vol. 1, 9.7.7.2)
-  WrOpcode opcode{};
-  uint8_t flags = 0;  ///< low bits of SendFlags
-  uint8_t num_sge = 0;
-  WcStatus status = WcStatus::success;  ///< other than success: the request fails with it when it is the oldest
-  uint16_t inline_length = 0;
-  bool started = false;      ///< has PSNs
-  bool asked_again = false;  ///< READ: more than one request packet has asked for responses
 
   bool has(SendFlag flag) const { return (flags & static_cast<uint32_t>(flag)) != 0; }
   bool is_read() const { return opcode == WrOpcode::rdma_read; }

@@ -81,8 +81,8 @@ void persist(Archive& archive, Sge& sge) {
 /// Its entries or inline bytes follow it.
 template <class Archive>
 void persist(Archive& archive, SendSlot& slot) {
-  auto& [wr_id, remote_addr, compare_add, swap, rkey, imm_or_key, length, packets, first_psn, ssn, opcode, flags,
-         num_sge, status, inline_length, started, asked_again] = slot;
+  auto& [wr_id, flags, started, asked_again, status, opcode, num_sge, inline_length, imm_or_key, rkey, remote_addr,
+         compare_add, swap, length, packets, first_psn, ssn] = slot;
   archive("wr_id", wr_id);
   archive("remote_addr", remote_addr);
   archive("compare_add", compare_add);

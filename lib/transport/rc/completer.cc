@@ -6,6 +6,7 @@
 #include "transport/qp/send_window.h"
 #include "transport/qp/work_queue.h"
 #include "transport/rc/ack_timer.h"
+#include "transport/rc/plain_requests.h"
 #include "transport/rc/response_placement.h"
 
 namespace uroce::transport {
@@ -22,12 +23,12 @@ void skip_acknowledged(Qp& qp) {
   if (acked > 0) tx.cursor.skip_to_packet(static_cast<uint32_t>(acked));
 }
 
-// The shortcut for WRITEs that are acknowledged whole: advance() without the branches of other requests.
-void complete_writes(Context& ctx, Qp& qp, Advance& done) {
+// The shortcut for WRITEs and SENDs that are acknowledged whole: advance() without the branches of other requests.
+void complete_acknowledged(Context& ctx, Qp& qp, Advance& done) {
   auto& tx = qp.tx;
   while (tx.oldest != tx.sq.next()) {
     const SendSlot& slot = qp.slot(tx.oldest);
-    if (!slot.is_plain_write() || !slot.started || distance(tx.acked, slot.end_psn()) < 0) return;
+    if (!is_plain_opcode(slot.opcode) || !slot.started || distance(tx.acked, slot.end_psn()) < 0) return;
     tx.una = slot.end_psn();
     done.moved = true;
     if (slot.has(SendFlag::signaled) || qp.signal_all) {
@@ -45,7 +46,7 @@ Advance advance(Context& ctx, Qp& qp) {
   Recovery& r = *tx.recovery;
   const Psn before = tx.una;
   Advance done;
-  if (ctx.config.plain_path) complete_writes(ctx, qp, done);
+  if (ctx.config.plain_path) complete_acknowledged(ctx, qp, done);
   while (tx.oldest != tx.sq.next()) {
     SendSlot& slot = qp.slot(tx.oldest);
     if (!slot.started) break;

@@ -1,6 +1,7 @@
 #include "transport/rc/plain_requests.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 
@@ -23,22 +24,29 @@ struct PlainWqe {
     std::memcpy(&sge, from + sizeof(queues::SendWqe), sizeof sge);
   }
   bool is_plain(uint32_t mtu) const {
-    constexpr uint64_t kFlags = (SendFlag::fence | SendFlag::inline_data).bits();
-    constexpr uint64_t kOther = kFlags | uint64_t{0xffff} << kOpcodeShift;
-    constexpr uint64_t kPlain = static_cast<uint64_t>(WrOpcode::rdma_write) << kOpcodeShift | uint64_t{1} << kSgesShift;
+    constexpr uint64_t kFlags = (SendFlag::fence | SendFlag::solicited | SendFlag::inline_data).bits();
+    constexpr uint64_t kOther = (kFlags | uint64_t{0xffff} << kOpcodeShift) & ~kSendBit;
     // An empty message has no entry to look up.
-    return (kind & kOther) == kPlain && sge.length - 1 < mtu;
+    return (kind & kOther) == uint64_t{1} << kSgesShift && sge.length - 1 < mtu;
   }
+  /// Of a plain one: not a WRITE.
+  bool is_send() const { return (kind & kSendBit) != 0; }
+  /// As a slot has it, for a request that is started, without inline data.
+  uint64_t own_kind() const { return (kind & (uint64_t{0xffff} << kOpcodeShift | 0xff)) | kStarted; }
   bool signaled() const { return (kind & static_cast<uint64_t>(SendFlag::signaled)) != 0; }
 
+  static constexpr uint64_t kStarted = uint64_t{1} << 8;
+  static_assert(offsetof(SendSlot, started) == offsetof(SendSlot, flags) + 1);
   static constexpr uint32_t kOpcodeShift = 32;
+  static constexpr uint64_t kSendBit = static_cast<uint64_t>(WrOpcode::send) << kOpcodeShift;
+  static_assert(static_cast<int>(WrOpcode::rdma_write) == 0 && std::has_single_bit(kSendBit));
   static constexpr uint32_t kSgesShift = 40;
 };
 static_assert(offsetof(queues::SendWqe, opcode) == offsetof(queues::SendWqe, flags) + 4 &&
               offsetof(queues::SendWqe, num_sge) == offsetof(queues::SendWqe, flags) + 5);
 
 // With neither a timeout nor a probe timer each packet counts as the first after a pause.
-// The caller has asked write_is_next().
+// The caller has asked plain_may_be_next().
 bool may_send_plain(const Qp& qp) {
   const auto& tx = qp.tx;
   if (qp.type != QpType::rc || qp.state != QpState::rts || qp.paced) return false;
@@ -60,26 +68,26 @@ int32_t room_in_window(const Qp& qp) {
 
 // As fetch_wqe() and start(), in one.
 void fill_slot(SendSlot& slot, const PlainWqe& wqe, const std::byte* from, Psn psn, uint32_t ssn) {
-  queues::SendWqe rest;
-  std::memcpy(&rest, from, sizeof rest);
-  slot = {.wr_id = rest.wr_id,
-          .remote_addr = rest.remote_addr,
-          .compare_add = rest.atomic.compare_add,
-          .swap = rest.atomic.swap,
-          .rkey = rest.rkey,
-          .imm_or_key = rest.imm_or_key,
-          .length = wqe.sge.length,
-          .packets = 1,
-          .first_psn = psn,
-          .ssn = ssn,
-          .opcode = WrOpcode::rdma_write,
-          .flags = static_cast<uint8_t>(wqe.kind),
-          .num_sge = 1,
-          .started = true};
+  constexpr std::size_t kShared = offsetof(SendSlot, length);
+  static_assert(std::endian::native == std::endian::little && kShared == offsetof(queues::SendWqe, remote_srqn) &&
+                offsetof(SendSlot, flags) == offsetof(queues::SendWqe, flags) &&
+                offsetof(SendSlot, opcode) == offsetof(queues::SendWqe, opcode) &&
+                offsetof(SendSlot, imm_or_key) == offsetof(queues::SendWqe, imm_or_key) &&
+                offsetof(SendSlot, rkey) == offsetof(queues::SendWqe, rkey) &&
+                offsetof(SendSlot, remote_addr) == offsetof(queues::SendWqe, remote_addr) &&
+                offsetof(SendSlot, compare_add) == offsetof(queues::SendWqe, atomic));
+  std::byte* const to = reinterpret_cast<std::byte*>(&slot);
+  std::memcpy(to, from, kShared);
+  const uint64_t kind = wqe.own_kind();
+  std::memcpy(to + offsetof(SendSlot, flags), &kind, sizeof kind);
+  slot.length = wqe.sge.length;
+  slot.packets = 1;
+  slot.first_psn = psn;
+  slot.ssn = ssn;
   slot.sges()[0] = wqe.sge;
 }
 
-/// The packets of a turn. Several of one length share their headers.
+/// The packets of a turn. Several of one kind and length share their headers.
 class PlainPackets {
  public:
   PlainPackets(Context& ctx, Qp& qp)
@@ -88,22 +96,24 @@ class PlainPackets {
   }
 
   /// `last`: none follows in this turn. Returns whether the window may have changed.
-  bool emit(const SendSlot& slot, const std::byte* payload, bool ack_request, bool last) {
+  bool emit(const SendSlot& slot, bool send, const std::byte* payload, bool ack_request, bool last) {
+    const auto opcode = send ? wire::Opcode::rc_send_only : wire::Opcode::rc_write_only;
     const Psn psn = slot.first_psn;
     TxFrame& frame = ctx_.builder.next();
     ctx_.builder.add_payload(frame, payload, slot.length);
-    if (!headers_.is_for(slot.length) && !last && same_path_) {
-      headers_.make(peer_of(ctx_.builder, qp_, psn), kOpcode, wire::Reth::kBytes, slot.length,
+    if (!headers_.is_for(opcode, slot.length) && !last && same_path_) {
+      headers_.make(peer_of(ctx_.builder, qp_, psn), opcode, send ? 0 : wire::Reth::kBytes, slot.length,
                     {.ecn = qp_.ecn, .seal = qp_.seal});
     }
     std::byte* extended = nullptr;
-    if (headers_.is_for(slot.length)) {
+    if (headers_.is_for(opcode, slot.length)) {
       extended = headers_.write(frame, psn, ack_request);
     } else {
-      FrameBuilder::write_headers(frame, peer_of(ctx_.builder, qp_, psn), kOpcode, psn, wire::Reth::kBytes,
+      FrameBuilder::write_headers(frame, peer_of(ctx_.builder, qp_, psn), opcode, psn, send ? 0 : wire::Reth::kBytes,
                                   {.ack_request = ack_request, .ecn = qp_.ecn, .seal = qp_.seal});
       extended = FrameBuilder::extended_headers(frame, *qp_.route);
     }
+    // Behind a SEND's headers these bytes are not sent.
     wire::Reth{slot.remote_addr, slot.rkey, slot.length}.store(extended);
     ctx_.builder.add(frame);
     const bool changed = make_room(ctx_, qp_, psn);
@@ -112,8 +122,6 @@ class PlainPackets {
   }
 
  private:
-  static constexpr auto kOpcode = wire::Opcode::rc_write_only;
-
   Context& ctx_;
   Qp& qp_;
   FrameTemplate& headers_;
@@ -139,14 +147,15 @@ Outcome transmit_plain_requests(Context& ctx, Qp& qp) {
     const PlainWqe after = last ? wqe : PlainWqe(tx.sq.slot(1));
     plain = after.is_plain(mtu);
     if (!plain) break;  // Whether this one asks for an ACK depends on one that is not plain.
+    if (wqe.is_send() && tx.credits.next_exceeds()) break;
     const auto place = translate(ctx, qp, wqe.sge.lkey, wqe.sge.addr, wqe.sge.length, {});
     if (place.result != memory::AccessResult::ok) break;
     SendSlot& slot = qp.slot(tx.sq.next());
     fill_slot(slot, wqe, tx.sq.slot(), tx.next, tx.credits.next_message());
-    const bool more_follows = !last && --room > 0;
+    const bool more_follows = !last && --room > 0 && !(after.is_send() && tx.credits.next_exceeds());
     const bool ack_request = ack_request_is_due(ctx, qp, interval) || wqe.signaled() || qp.signal_all || !more_follows;
     if (ack_request) note_ack_request(ctx, qp);
-    const bool window_changed = packets.emit(slot, place.host, ack_request, last);
+    const bool window_changed = packets.emit(slot, wqe.is_send(), place.host, ack_request, last);
     tx.sq.advance(1);
     tx.cursor.move_to(tx.sq.next());
     tx.sent = ++tx.next;

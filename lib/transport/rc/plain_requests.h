@@ -1,5 +1,5 @@
-// The requester's shortcut for plain requests: WRITEs without immediate data, of one packet and one entry in memory,
-// without fence and inline data.
+// The requester's shortcut for plain requests: WRITEs and SENDs without immediate data, of one packet and one entry in
+// memory, without fence and inline data, and SENDs that are not solicited.
 //
 // It is the general way (rc/requester.h) without the branches that other requests need: the same checks, frames and
 // state.
@@ -15,12 +15,14 @@
 
 namespace uroce::transport {
 
-/// Is a WRITE, which may be plain, the next work request to be fetched? Nothing depends on the answer but the way that
-/// it goes: shared memory is read again, and checked, there.
-inline bool write_is_next(Qp& qp) {
+inline bool is_plain_opcode(WrOpcode opcode) { return opcode == WrOpcode::rdma_write || opcode == WrOpcode::send; }
+
+/// Is a work request that may be plain the next to be fetched? Nothing depends on the answer but the way that it goes:
+/// shared memory is read again, and checked, there.
+inline bool plain_may_be_next(Qp& qp) {
   const auto& sq = qp.tx.sq;
   if (qp.tx.cursor.index() != sq.next() || !has_posted(qp)) return false;
-  return load8(sq.slot() + offsetof(queues::SendWqe, opcode)) == static_cast<uint8_t>(WrOpcode::rdma_write);
+  return is_plain_opcode(static_cast<WrOpcode>(load8(sq.slot() + offsetof(queues::SendWqe, opcode))));
 }
 
 /// Sends plain requests from the send queue, in order, while room, window and peer allow it. It stops before the first

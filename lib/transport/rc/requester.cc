@@ -149,7 +149,7 @@ Transmitted transmit_requests(Context& ctx, Qp& qp) {
     if (lost.more) return {true, out};
   }
   for (bool plain = ctx.config.plain_path;;) {
-    if (plain && write_is_next(qp)) out |= transmit_plain_requests(ctx, qp);
+    if (plain && plain_may_be_next(qp)) out |= transmit_plain_requests(ctx, qp);
     if (ctx.builder.full()) return {true, out};
     const bool fetched =
         tx.cursor.index() != tx.sq.next() || (qp.state == QpState::rts && has_posted(qp) && fetch_wqe(ctx, qp));
@@ -168,7 +168,7 @@ Transmitted transmit_requests(Context& ctx, Qp& qp) {
     }
     out |= begin_waiting(ctx, qp);
     // Others like it may follow.
-    plain = ctx.config.plain_path && slot.packets == 1 && slot.is_plain_write();
+    plain = ctx.config.plain_path && slot.packets == 1 && is_plain_opcode(slot.opcode);
   }
 }
 

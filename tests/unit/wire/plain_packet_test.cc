@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <tuple>
 
 #include "base/random.h"
@@ -31,6 +33,7 @@ auto bth_of(const Packet& p) {
                     h.dest_qpn, h.ack_request, h.reserved7, h.psn);
 }
 auto extended(const Packet& p) {
+  if (p.bth.opcode == Opcode::rc_send_only) return std::tuple(uint64_t{0}, 0u, 0u);
   const bool ack = p.bth.opcode == Opcode::rc_ack;
   return ack ? std::tuple(uint64_t{p.aeth.syndrome}, p.aeth.msn, 0u)
              : std::tuple(p.reth.va, p.reth.rkey, p.reth.length);
@@ -59,10 +62,12 @@ void mend_ipv4_checksum(Bytes& frame) {
   std::memcpy(ip + 10, &checksum, sizeof checksum);
 }
 
-TEST(PlainPacket, WritesOfOnePacketAndAcksWithoutATagArePlain) {
+constexpr Opcode kPlain[] = {Opcode::rc_write_only, Opcode::rc_send_only, Opcode::rc_ack};
+
+TEST(PlainPacket, WritesAndSendsOfOnePacketAndAcksWithoutATagArePlain) {
   for (const Route& route : test::sample_routes()) {
     for (const Opcode opcode : test::defined_opcodes()) {
-      const bool kind = opcode == Opcode::rc_write_only || opcode == Opcode::rc_ack;
+      const bool kind = std::ranges::find(kPlain, opcode) != std::end(kPlain);
       EXPECT_EQ(is_plain(test::sample_frame(opcode, route)), kind && !route.vlan) << info(opcode).name;
     }
   }
@@ -88,7 +93,7 @@ TEST(PlainPacket, RefusesAWrongIcrc) {
 
 TEST(PlainPacket, RefusesEveryCutFrame) {
   for (const Route& route : test::sample_routes()) {
-    for (const Opcode opcode : {Opcode::rc_write_only, Opcode::rc_ack}) {
+    for (const Opcode opcode : kPlain) {
       const Bytes whole = test::sample_frame(opcode, route);
       for (std::size_t n = 0; n < whole.size(); ++n) {
         EXPECT_FALSE(is_plain(Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n)), Icrc::skip)) << n;
@@ -101,7 +106,7 @@ TEST(PlainPacket, RefusesEveryCutFrame) {
 TEST(PlainPacket, AgreesWithTheParserAboutEveryByte) {
   uint32_t plain = 0;
   for (const Route& route : {test::sample_routes()[0], test::sample_routes()[1]}) {
-    for (const Opcode opcode : {Opcode::rc_write_only, Opcode::rc_ack}) {
+    for (const Opcode opcode : kPlain) {
       const Bytes whole = test::sample_frame(opcode, route);
       for (std::size_t at = 0; at < whole.size(); ++at) {
         for (uint32_t value = 0; value < 256; ++value) {
@@ -123,7 +128,7 @@ TEST(PlainPacket, AgreesWithTheParserAboutRandomHeaders) {
   uint32_t plain = 0;
   for (int i = 0; i < 200'000; ++i) {
     const Route route = test::sample_routes()[random.below(4)];
-    Bytes frame = test::sample_frame(random.below(2) == 0 ? Opcode::rc_write_only : Opcode::rc_ack, route);
+    Bytes frame = test::sample_frame(kPlain[random.below(3)], route);
     for (uint64_t changes = random.below(4); changes > 0; --changes) {
       frame[12 + random.below(frame.size() - 12)] = static_cast<std::byte>(random.below(256));
     }
