@@ -183,9 +183,10 @@ void Worker::idle(Nanos limit) {
   sleep(std::min(limit, nap(now - idle_since_)));
 }
 
-// Engines without a timer wait for nothing.
+// Engines without a timer wait for nothing. Room on a port wakes nobody.
 Nanos Worker::nap(Nanos idle) const {
-  const Nanos longest = all_wake_ || self_contained_ ? kQuietNap : next_deadline() == kNever ? kDeepNap : kExpectantNap;
+  const bool woken = (all_wake_ || self_contained_) && !blocked();
+  const Nanos longest = woken ? kQuietNap : next_deadline() == kNever ? kDeepNap : kExpectantNap;
   return std::clamp(idle / kNapShare, kShortNap, longest);
 }
 
