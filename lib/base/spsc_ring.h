@@ -36,6 +36,8 @@ class SpscRing {
     return value;
   }
 
+  /// Consumer only: at least so many elements are there.
+  std::size_t size() const { return head_.load(std::memory_order_acquire) - tail_.load(std::memory_order_relaxed); }
   /// Either side. The answer may be out of date at once.
   bool empty() const { return tail_.load(std::memory_order_acquire) == head_.load(std::memory_order_acquire); }
 

@@ -28,7 +28,7 @@ Engine::Engine(const EngineConfig& config, memory::RegionTable& regions, EngineE
 
 void Engine::run(const std::function<void(Engine&)>& work, Nanos now) {
   ctx_.now = std::max(ctx_.now, now);
-  run_tasks();
+  run_tasks(tasks_.size());
   work(*this);
 }
 

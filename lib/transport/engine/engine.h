@@ -196,7 +196,7 @@ class alignas(64) Engine {
     if (owners_.shared()) [[unlikely]]
       dispatcher_.run_queue().owe(client, work);
   }
-  bool run_tasks();
+  bool run_tasks(std::size_t count);
   /// After a step, or several: no QP changes, and the events that they caused are raised.
   void end_steps() {
     ctx_.hand.drop();

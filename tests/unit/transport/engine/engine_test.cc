@@ -172,6 +172,29 @@ TEST_F(Pair, AMessageIsAcknowledgedThoughItsReceiverGoesAtOnce) {
   EXPECT_EQ(left_.engine().counters().error_completions.get(), 0u);
 }
 
+// The program's thread posts and asks for something while the engine's is in the middle of a poll.
+TEST_F(Pair, ATaskFindsWhatWasPostedBefore) {
+  const Sge sge = source_->sge(0, 8);
+  const auto post = [&] {
+    ASSERT_TRUE(left_qp_->post_send(
+        {.opcode = WrOpcode::rdma_write, .sges = {&sge, 1}, .remote_addr = target_->va(), .rkey = target_->key()}));
+  };
+  bool asked = false;
+  uint32_t found = 0;
+  left_.sink().set_local([&](std::span<const TxFrame>) {
+    if (std::exchange(asked, true)) return false;
+    post();
+    EXPECT_TRUE(left_.engine().submit(
+        std::make_shared<Task>([&](Engine&) { found = left_qp_->qp().tx.sq.next() - left_qp_->qp().tx.oldest; })));
+    return false;
+  });
+  post();
+  left_.engine().poll(left_.sink(), now_);
+  ASSERT_TRUE(asked);
+  left_.engine().poll(left_.sink(), now_);
+  EXPECT_EQ(found, 2u);
+}
+
 TEST_F(Pair, AHelloIsNoResponseToWhatThePeerHasOutstanding) {
   EndpointOptions options;
   options.engine.settings.retransmission = Retransmission::automatic;
