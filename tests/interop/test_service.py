@@ -18,6 +18,7 @@ import machine  # noqa: E402
 import rig as rigs  # noqa: E402
 
 NAME = "service"
+MACHINES = harness.BUILD / "machines"
 ADDRESS = "192.0.2.1"
 OURS = ("uroce_", "uroce-verbs_")
 PORT = 18515
@@ -26,7 +27,7 @@ WRITE = f"exec uroce-run ib_write_bw -d uroce0 -x 0 -m 1024 -s 4096 -t 4 -D 3600
 
 def prepare():
     """The machine's root with our packages, installed while there is a network."""
-    folder = harness.BUILD / "machines" / "packages"
+    folder = MACHINES / f"{NAME}-packages"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     debs = [deb for deb in bare_debian.packages(folder) if deb.name.startswith(OURS)]
@@ -44,7 +45,8 @@ class Service(harness.Case):
         super().setUp()
         harness.ip("link", "set", "lo", "up")
         guests.make_tap("wire", guests.MTU)
-        self.machine = machine.Machine(self.directory, harness.BUILD / "machines" / NAME / "root", ("wire", f"{ADDRESS}/24", ""), 1)
+        self.machine = machine.Machine(self.directory, MACHINES / NAME / "root", ("wire", f"{ADDRESS}/24", ""), 1)
+        self.addCleanup(shutil.rmtree, MACHINES / NAME)
         self.addCleanup(self.machine.kill)
         self.machine.wait_until_up(240)
 
