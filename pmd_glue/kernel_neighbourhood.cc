@@ -45,8 +45,8 @@ Result<std::unique_ptr<KernelNeighbourhood>> KernelNeighbourhood::open(Port& por
                             port.name(), name, netlink.error().text));
   }
   service.watch((*netlink)->news_descriptor());
-  std::unique_ptr<KernelNeighbourhood> made(
-      new KernelNeighbourhood(port, clock, {.index = index, .name = name, .mac = port.mac()}, std::move(*netlink)));
+  std::unique_ptr<KernelNeighbourhood> made(new KernelNeighbourhood(
+      port, service, clock, {.index = index, .name = name, .mac = port.mac()}, std::move(*netlink)));
   if (made->addresses().empty()) {
     note(netdev_is_loopback(name)
              ? fmt::format("port {}: {} is the loopback interface: it has no address for a device, and no peer; name "
@@ -58,9 +58,10 @@ Result<std::unique_ptr<KernelNeighbourhood>> KernelNeighbourhood::open(Port& por
   return made;
 }
 
-KernelNeighbourhood::KernelNeighbourhood(Port& port, const TscClock& clock, net::LinkIdentity interface,
+KernelNeighbourhood::KernelNeighbourhood(Port& port, Waker& service, const TscClock& clock, net::LinkIdentity interface,
                                          std::unique_ptr<KernelNetlink> netlink)
     : Neighbourhood(port, clock),
+      service_(service),
       interface_(interface),
       interface_returns_(port.interface_returns()),
       netlink_(std::move(netlink)),
@@ -200,6 +201,7 @@ Result<Gid> KernelNeighbourhood::ask(const Gid& dgid) {
   receive();  // earlier news, so that later news is of this request
   tables_.request(dgid, clock_.now());
   receive();
+  service_.wake_always();  // for the request's deadline, and for news that was received here
   auto hop = tables_.next_hop(dgid);
   if (!hop) return std::unexpected(at_port(hop.error()));
   return hop;
@@ -231,6 +233,7 @@ void KernelNeighbourhood::join(const Gid& group) {
     ++groups_generation_;
     if (++groups_[group] == 1) joined = netlink_->join(group);
   }
+  service_.wake_always();
   if (joined) return;
   note(fmt::format("port {}: the kernel does not report the group {} on {}: {}; a switch may keep its packets back",
                    port_.name(), net::to_text(group), interface_.name, joined.error().text));
@@ -243,6 +246,7 @@ void KernelNeighbourhood::leave(const Gid& group) {
   ++groups_generation_;
   groups_.erase(found);
   netlink_->leave(group);
+  service_.wake_always();
 }
 
 std::vector<std::pair<std::string, uint64_t>> KernelNeighbourhood::counters() const {

@@ -48,7 +48,7 @@ class KernelNeighbourhood final : public Neighbourhood {
   std::vector<std::pair<std::string, uint64_t>> counters() const override;
 
  private:
-  KernelNeighbourhood(Port& port, const TscClock& clock, net::LinkIdentity interface,
+  KernelNeighbourhood(Port& port, Waker& service, const TscClock& clock, net::LinkIdentity interface,
                       std::unique_ptr<KernelNetlink> netlink);
   /// The kernel bounds what it resolves, and a user can have it resolve addresses without us, too.
   Result<Hop> begin_resolve(const Gid& dgid, uint32_t user) override;
@@ -65,6 +65,7 @@ class KernelNeighbourhood final : public Neighbourhood {
   void follow_groups();
   void follow_addresses();
 
+  Waker& service_;
   net::LinkIdentity interface_;  ///< its index is guarded by mutex_
   uint32_t interface_returns_;   ///< service thread: those that have been followed
   // Service thread.

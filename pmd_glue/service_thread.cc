@@ -73,6 +73,7 @@ void ServiceThread::run() {
       interval = interval_after(interval);
     }
   }
+  for (const ServedPort& served : ports_) served.port->refresh_link();  // says what happened since the last look
 }
 
 }  // namespace uroce::glue

@@ -12,6 +12,7 @@ import unittest
 
 import harness
 import preload
+import veth
 from dumpcap import Capture
 from harness import BUILD, IDLE, PERF, eal, ip, sysctl
 
@@ -105,12 +106,7 @@ class Link(harness.Case):
         return json.loads(self.within(None, UROCE, "stat", "--interval", "0", "--json", "--socket", self.socket))[0]["counters"]
 
     def wait_for_devices(self, text, there=True):
-        limit = time.monotonic() + 20 * harness.SLOW
-        while (text in (shown := self.devices())) != there:
-            if time.monotonic() > limit:
-                self.fail(f"'{text}' {'did not come' if there else 'did not go'}:\n{shown}")
-            time.sleep(0.05)
-        return shown
+        return veth.wait_for_devices(self, self.socket, text, there)
 
     def traffic(self, *args, test="write_bw", server=None, client=None, server_args=(), client_args=(), **kw):
         """The server at the far end, the client at the near one; both run when this returns. They find each other by the

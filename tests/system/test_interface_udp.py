@@ -125,7 +125,7 @@ class WithoutRights(Launch):
         give_ipv6(names)
         daemons = [self.served(name, before) for name in names]
         for daemon, index in zip(daemons, (1, 2)):
-            daemon.wait_for(f"2001:db8::{index}", 30) if f"2001:db8::{index}" not in daemon.output else None
+            veth.wait_for_devices(self, daemon.socket, f"2001:db8::{index}")
         for index in ("0", "1"):
             perf = ["ib_write_bw", "-d", "uroce0", "-F", "-x", index, "-n", "500"]
             self.both_ends(daemons, perf, [*perf, "192.0.2.1"], before)
@@ -151,8 +151,7 @@ class WithoutRights(Launch):
 
     def test_a_port_says_what_it_is(self):
         daemon = self.served(self.spaces(1500)[0])
-        shown = self.finish(self.start([veth.UROCE, "devices", "--socket", daemon.socket]), 30)
-        self.assertIn("UDP socket", shown)
+        veth.wait_for_devices(self, daemon.socket, "UDP socket")
         found = self.start([veth.UROCE, "doctor", "--json", "--socket", daemon.socket], daemon.space)
         found.wait(30)
         self.assertIn("UDP socket", found.output)

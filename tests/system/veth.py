@@ -94,6 +94,16 @@ def set_feature(interface, name, on):
             sys.exit(f"{interface} keeps {name} {'on' if active else 'off'}")
 
 
+def wait_for_devices(case, path, text, there=True):
+    """Returns what `uroce devices` shows at a daemon's socket, once `text` is there, or is not."""
+    limit = time.monotonic() + 20 * harness.SLOW
+    while (text in (shown := case.finish(case.start([UROCE, "devices", "--socket", path]), 30))) != there:
+        if time.monotonic() > limit:
+            case.fail(f"'{text}' {'did not come' if there else 'did not go'}:\n{shown}")
+        time.sleep(0.05)
+    return shown
+
+
 class Case(harness.Case):
     def spaces(self, mtu):
         """Two namespaces. The kernel has addresses on d0, which the ports take unless they are given others."""
