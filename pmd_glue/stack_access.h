@@ -55,8 +55,8 @@ class StackAccess {
   static std::vector<std::pair<std::string, CounterList>> counters(const Stack& stack);
   /// The same for one device, without those of its engines.
   static CounterList port_counters(const Stack& stack, std::string_view device);
-  /// The rounds of each engine so far. An engine whose number stays the same for longer than a few milliseconds stands
-  /// still. Any thread.
+  /// The rounds of each engine so far. An engine whose number stays the same for longer than kLongestNap (waker.h)
+  /// stands still. Any thread.
   static std::vector<uint64_t> rounds(const Stack& stack);
   /// The work of each engine so far, over all devices, and how much waits for it. Any thread.
   static std::vector<message::EngineRow> engines(const Stack& stack);

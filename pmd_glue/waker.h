@@ -12,6 +12,9 @@
 
 namespace uroce::glue {
 
+/// Of an engine whose frames end its nap, so that nothing is late. Watchdogs see by it whether an engine turns.
+constexpr Nanos kLongestNap = std::chrono::milliseconds(400);
+
 class Waker {
  public:
   Waker();

@@ -34,8 +34,6 @@ constexpr Nanos kShortNap = microseconds(50);
 constexpr Nanos kExpectantNap = microseconds(250);
 /// An idle stack costs about 1 % of a core.
 constexpr Nanos kDeepNap = microseconds(4000);
-/// Where frames end a nap, too, nothing is late. Watchdogs see whether an engine turns.
-constexpr Nanos kQuietNap = microseconds(400'000);
 
 /// Safe in a signal handler once it has been called.
 Nanos read_clock() {
@@ -65,7 +63,7 @@ void Worker::run() {
   engine_clock.store(read_clock, std::memory_order_relaxed);
   prepare_thread();
   while (!stop_.load(std::memory_order_relaxed)) {
-    if (!round()) idle(kQuietNap);
+    if (!round()) idle(kLongestNap);
   }
 }
 
@@ -186,7 +184,7 @@ void Worker::idle(Nanos limit) {
 // Engines without a timer wait for nothing. Room on a port wakes nobody.
 Nanos Worker::nap(Nanos idle) const {
   const bool woken = (all_wake_ || self_contained_) && !blocked();
-  const Nanos longest = woken ? kQuietNap : next_deadline() == kNever ? kDeepNap : kExpectantNap;
+  const Nanos longest = woken ? kLongestNap : next_deadline() == kNever ? kDeepNap : kExpectantNap;
   return std::clamp(idle / kNapShare, kShortNap, longest);
 }
 

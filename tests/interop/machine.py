@@ -1,12 +1,15 @@
 """A virtual machine with Debian as a newcomer has it: systemd, sudo, apt, and nothing of ours."""
 
 import hashlib
+import os
 import shutil
+import sys
 import unittest
 
 import bare_debian
 import guest as guests
 import harness
+import rig as rigs
 
 # A Debian server has these beyond the smallest set.
 USUAL = ("systemd-sysv", "udev", "kmod", "sudo", "iproute2", "iputils-ping", "e2fsprogs")
@@ -102,3 +105,19 @@ class Machine(guests.Guest):
     def __init__(self, directory, root, wire, number):
         self.ROOT = f"path={root}"
         super().__init__(directory, [wire], number=number, memory=1024, boot="net.ifnames=0 rw")
+
+
+def run_tests(name, prepare_roots):
+    """The main program of a test file about machines, whose roots are made while there is a network."""
+    def skip(why):
+        print(f"1..1\nok 1 {name} # SKIP {why}")
+        sys.exit()
+    if reason := rigs.missing() or bare_debian.may_install():
+        skip(reason)
+    if os.environ.get(rigs.INSIDE) != "1":
+        try:
+            prepare_roots()
+        except unittest.SkipTest as why:
+            skip(why)
+    rigs.enter_namespace()
+    harness.main()

@@ -4,13 +4,11 @@
 test_appliance.py [part of a case's name]...
 """
 
-import os
 import pathlib
 import re
 import shlex
 import shutil
 import sys
-import unittest
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "system")]
 
@@ -18,7 +16,6 @@ import bare_debian  # noqa: E402
 import guest as guests  # noqa: E402
 import harness  # noqa: E402
 import machine  # noqa: E402
-import rig as rigs  # noqa: E402
 
 PAGE = harness.SOURCE / "config" / "appliance.md"
 MACHINES = harness.BUILD / "machines"
@@ -184,15 +181,4 @@ class Page(harness.Case):
 
 
 if __name__ == "__main__":
-    reason = rigs.missing() or bare_debian.may_install()
-    if reason:
-        print(f"1..1\nok 1 appliance # SKIP {reason}")
-        sys.exit()
-    if os.environ.get(rigs.INSIDE) != "1":
-        try:
-            prepare()
-        except unittest.SkipTest as why:
-            print(f"1..1\nok 1 appliance # SKIP {why}")
-            sys.exit()
-    rigs.enter_namespace()
-    harness.main()
+    machine.run_tests("appliance", prepare)

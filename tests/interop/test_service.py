@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
 """The package's unit under a real systemd: a program's queue pairs outlive restarts of the service and kills of its daemon."""
 
-import os
 import pathlib
 import re
 import shutil
 import sys
 import time
-import unittest
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "system")]
 
@@ -15,7 +13,6 @@ import bare_debian  # noqa: E402
 import guest as guests  # noqa: E402
 import harness  # noqa: E402
 import machine  # noqa: E402
-import rig as rigs  # noqa: E402
 
 NAME = "service"
 MACHINES = harness.BUILD / "machines"
@@ -115,15 +112,4 @@ class Service(harness.Case):
 
 
 if __name__ == "__main__":
-    reason = rigs.missing() or bare_debian.may_install()
-    if reason:
-        print(f"1..1\nok 1 service # SKIP {reason}")
-        sys.exit()
-    if os.environ.get(rigs.INSIDE) != "1":
-        try:
-            prepare()
-        except unittest.SkipTest as why:
-            print(f"1..1\nok 1 service # SKIP {why}")
-            sys.exit()
-    rigs.enter_namespace()
-    harness.main()
+    machine.run_tests(NAME, prepare)

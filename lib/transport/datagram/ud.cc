@@ -54,8 +54,7 @@ bool place_plain(Context& ctx, Qp& qp, const wire::Packet& packet) {
   std::memcpy(place, grh.data(), grh.size());
   std::memmove(place + kGrhBytes, packet.payload.data(), packet.payload.size());
   ctx.hand.take(qp);
-  qp.cold->recv_wr_id = recv.wr_id();
-  recv.take(ctx);
+  recv.take(ctx, qp);
   return true;
 }
 

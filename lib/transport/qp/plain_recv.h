@@ -21,7 +21,6 @@ class PlainRecv {
     std::memcpy(&sge_, from + sizeof wqe_, sizeof sge_);
   }
 
-  uint64_t wr_id() const { return wqe_.wr_id; }
   /// Where `bytes` of a message go; nullptr: ask the general way, which finds what is different or wrong.
   std::byte* place(const Context& ctx, std::size_t bytes) const {
     // A message without bytes has no key to check.
@@ -30,7 +29,8 @@ class PlainRecv {
     return place.result == memory::AccessResult::ok ? place.host : nullptr;
   }
   /// Takes it, and gives its slot back: the ring has room before the completion can be polled.
-  void take(Context& ctx) {
+  void take(Context& ctx, Qp& qp) {
+    qp.cold->recv_wr_id = wqe_.wr_id;
     ring_.advance(1);
     ring_.mirror(ring_.next());
     if (srq_ != nullptr) srq_->check_limit(ctx.events);

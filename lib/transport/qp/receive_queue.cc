@@ -86,13 +86,17 @@ Outcome complete_recv(Context& ctx, Qp& qp, const queues::Cqe& cqe, bool solicit
   } else if (qp.cold->srq != nullptr) {
     give_back_shared(qp);
   }
-  queues::Cqe out = cqe;
-  out.wr_id = qp.cold->recv_wr_id;
-  out.qpn = qp.qpn;
-  out.timestamp_ns = static_cast<uint64_t>(ctx.now.count());
+  queues::Cqe whole = cqe;
+  return report_recv(ctx, qp, whole, solicited);
+}
+
+Outcome report_recv(Context& ctx, const Qp& qp, queues::Cqe& cqe, bool solicited) {
+  cqe.wr_id = qp.cold->recv_wr_id;
+  cqe.qpn = qp.qpn;
+  cqe.timestamp_ns = static_cast<uint64_t>(ctx.now.count());
   const bool success = cqe.status == static_cast<uint8_t>(WcStatus::success);
   (success ? ctx.counters.recv_completions : ctx.counters.error_completions).add();
-  return write_completion(ctx, *qp.recv_cq, out, solicited || !success);
+  return write_completion(ctx, *qp.recv_cq, cqe, solicited || !success);
 }
 
 Outcome complete_recv_with_error(Context& ctx, Qp& qp, WcStatus status) {

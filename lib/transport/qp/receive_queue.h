@@ -31,6 +31,8 @@ inline queues::Cqe completion_of(const wire::Packet& packet, WcOpcode opcode, st
 }
 /// Completes the receive in use.
 Outcome complete_recv(Context& ctx, Qp& qp, const queues::Cqe& cqe, bool solicited);
+/// The completion alone, of a receive whose slot has been given back. Fills in what `cqe` lacks.
+Outcome report_recv(Context& ctx, const Qp& qp, queues::Cqe& cqe, bool solicited);
 /// Completes the receive in use with an error.
 Outcome complete_recv_with_error(Context& ctx, Qp& qp, WcStatus status);
 /// UC and UD: as complete_recv_with_error(), and the QP fails.
