@@ -11,6 +11,8 @@ namespace {
 
 /// A turn that moves a queue pair waits for its engine, which has a timeout of its own.
 constexpr std::chrono::seconds kPausePatience{6};
+/// So long a program may take for the calls up to rdma_listen(3) that a pause has held up.
+constexpr std::chrono::seconds kListenersAwaited{1};
 
 }  // namespace
 
@@ -72,6 +74,7 @@ void Manager::Impl::resume() {
     const Guard guard(*this);
     for (const auto& agent : agents) {
       if (adopted) end_connections_of_nobody(*agent);
+      agent->cm.await_listeners(now + kListenersAwaited);
       agent->gsi->hold(false);
     }
     if (std::exchange(adopted, false)) {

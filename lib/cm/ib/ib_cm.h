@@ -41,6 +41,9 @@ class IbCm {
   Result<void> listen(uint64_t service_id, uint32_t backlog, uint64_t token);
   /// Requests that wait for an answer remain: destroy() or reject() them.
   void stop_listening(uint64_t service_id) { listeners_.erase(service_id); }
+  /// Until then, requests for a service without a listener get no answer: a restart has held up the program that is
+  /// about to listen, and the peer repeats its request.
+  void await_listeners(Nanos until) { listeners_awaited_until_ = until; }
 
   struct Started {
     uint32_t id = 0;
@@ -133,6 +136,8 @@ class IbCm {
   template <class Step>
   Result<CmActions> call(uint32_t id, std::string_view name, Nanos now, Step step);
   const Listener* listener_of(uint64_t service_id) const;
+  /// Counts a request without a listener. False: it gets no answer.
+  bool refuses_service(const Incoming& in);
   bool make_room(const Backlog& backlog, const Gid& peer, CmActions& actions);
 
   // Messages, by kind (ib_cm_messages.cc). The connection that a message is for decides.
@@ -157,6 +162,7 @@ class IbCm {
   GuessTable guesses_;
   ConnectionTable table_;
   std::unordered_map<uint64_t, Listener> listeners_;  // by service id
+  Nanos listeners_awaited_until_{0};
 };
 
 }  // namespace uroce::cm

@@ -54,6 +54,11 @@ void IbCm::refuse(const Incoming& in, const RejMad& rej, CmActions& actions) {
   actions.add<OutgoingMad>(in.back(), make_mad(in.header.transaction_id, rej));
 }
 
+bool IbCm::refuses_service(const Incoming& in) {
+  ctx_.counters.no_listener.add();
+  return in.now >= listeners_awaited_until_;
+}
+
 void IbCm::on_req(const Incoming& in, const ReqMad& req, CmActions& actions) {
   if (req.local_id == 0 || req.qpn < 2) return ctx_.counters.malformed.add();
   const auto reject_with = [&](RejReason reason) {
@@ -76,8 +81,8 @@ void IbCm::on_req(const Incoming& in, const ReqMad& req, CmActions& actions) {
   }
   const Listener* const listener = listener_of(req.service_id);
   if (listener == nullptr) {
-    ctx_.counters.no_listener.add();
-    return reject_with(RejReason::invalid_service_id);
+    if (refuses_service(in)) reject_with(RejReason::invalid_service_id);
+    return;
   }
   actions.add<CmArrival>(passive_side::arrival_of(in.header, req, listener->token));
 }
@@ -155,7 +160,7 @@ void IbCm::on_sidr_req(const Incoming& in, const SidrReqMad& req, CmActions& act
     actions.add<CmArrival>(sidr::arrival_of(in.header, req, in.back(), listener->token));
     return;
   }
-  ctx_.counters.no_listener.add();
+  if (!refuses_service(in)) return;
   ctx_.counters.sidr_rep_sent.add();
   actions.add<OutgoingMad>(in.back(), sidr::no_service(in.header, req));
 }

@@ -242,6 +242,19 @@ TEST(IbCm, NobodyListens) {
   pair.expect_nothing_left();
 }
 
+TEST(IbCm, AListenerThatARestartHasHeldUpIsNotTooLate) {
+  CmPair pair;
+  pair.passive.cm.await_listeners(pair.now + std::chrono::seconds(1));
+  const auto a = pair.active.connect(pair.request(), pair.now);
+  ASSERT_TRUE(a);
+  pair.run();
+  EXPECT_EQ(pair.passive.cm.counters().no_listener.get(), 1u);
+  EXPECT_EQ(pair.passive.cm.counters().rej_sent.get(), 0u);
+  ASSERT_TRUE(pair.passive.cm.listen(kService, 1, 0));
+  pair.pass(std::chrono::seconds(10));
+  EXPECT_EQ(pair.passive.take_event().kind, CmEventKind::request);
+}
+
 TEST(IbCm, EachServiceHasOneListener) {
   CmPair pair;
   ASSERT_TRUE(pair.passive.cm.listen(kService + 1, 10, 1));
