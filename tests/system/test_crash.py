@@ -13,6 +13,7 @@ import unittest
 
 import harness
 import test_alive
+import test_replace_cm
 import veth
 from harness import eal
 from service_manager import ServiceManager
@@ -34,6 +35,7 @@ class Killed:
     def setUp(self):
         super().setUp()
         self.unknown = []  # queue pairs that each crash ended
+        self.frozen, self.queue_pairs = [], set()
 
     def serve(self, name, *args, user="", before=(), room=16):
         manager = ServiceManager(self, room=room)
@@ -108,6 +110,20 @@ class ExactlyOnce(Killed, test_alive.ExactlyOnce):
 
 for _name in [name for name in dir(ExactlyOnce) if name.startswith("test_") and name not in vars(ExactlyOnce)]:
     setattr(ExactlyOnce, _name, None)
+
+
+@unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
+@unittest.skipUnless(test_replace_cm.CONNECTIONS.exists(), "the programs of rdma_cm are not built")
+class Connections(Killed, test_replace_cm.Connections):
+    """Listeners, connections and unread events go on. At the crash no connection begins or ends, and no queue pair is at work: its
+    program could not go on."""
+
+    def replace(self, daemon):
+        return self.successor_of(daemon)
+
+
+for _name in ("test_a_client_connects_all_the_time", "test_a_server_is_connected_to_all_the_time", "test_perftest", "test_rping"):
+    setattr(Connections, _name, None)
 
 
 @unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
