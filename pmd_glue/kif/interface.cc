@@ -14,7 +14,7 @@
 namespace uroce::glue::kif {
 
 namespace {
-/// refresh() is called 50 times a second.
+/// refresh() is called 50 times a second while the port is down.
 constexpr uint32_t kLooksBetweenTries = 50;
 
 std::string packet_name(const std::string& device, std::size_t queue) {
