@@ -13,6 +13,7 @@
 
 #include "namespace.h"
 #include "nodes.h"
+#include "pmd_glue/kernel_neighbourhood.h"
 #include "pmd_glue/kernel_port.h"
 #include "pmd_glue/worker.h"
 
@@ -75,6 +76,40 @@ void a_frame_ends_the_workers_sleep() {
     EXPECT_EQ(queue.counters().received.get(), frames);
     EXPECT_FALSE(wakes(std::chrono::milliseconds(1))) << "nothing is left to wake for";
   }
+}
+
+// The service thread, which may sleep for long, passes groups on to the port, and watches a request's deadline.
+void groups_and_requests_end_the_service_threads_sleep() {
+  auto port = KernelPort::open(KernelInterface{"net_uroce_kif0", "lo"}, 0, {});
+  ASSERT_TRUE(port) << port.error().text;
+  const TscClock clock;
+  Waker service;
+  auto neighbourhood = KernelNeighbourhood::open(**port, service, clock);
+  ASSERT_TRUE(neighbourhood) << neighbourhood.error().text;
+  const auto woken = [&] {
+    service.prepare();
+    return service.sleep(Nanos(0));
+  };
+  const auto settle = [&] {
+    do {
+      (*neighbourhood)->step(false);
+    } while (woken());
+  };
+  const Gid group = Gid::from_ipv4(0xefff0001);
+  settle();
+  (*neighbourhood)->join(group);
+  EXPECT_TRUE(woken());
+  settle();
+  (*neighbourhood)->leave(group);
+  EXPECT_TRUE(woken());
+  settle();
+  (void)(*neighbourhood)->source_for(Gid::from_ipv4(INADDR_LOOPBACK));
+  EXPECT_TRUE(woken());
+}
+
+TEST(KifPort, GroupsAndRequestsEndTheServiceThreadsSleep) {
+  if (!in_a_namespace(groups_and_requests_end_the_service_threads_sleep))
+    GTEST_SKIP() << "this machine makes no network namespaces";
 }
 
 TEST(KifPort, AFrameEndsTheWorkersSleep) {
