@@ -59,8 +59,8 @@ class Lane {
  public:
   static constexpr uint32_t kDepth = 8;      // requests under way
   static constexpr uint32_t kReceives = 32;  // messages that the peer may be ahead of what we have checked
-  // Nobody waits for the receiver of an unreliable lane, and a busy machine may keep it from its CPU for a second.
-  static constexpr uint32_t kPatientReceives = 512;
+  // Nobody waits for the receiver of an unreliable lane, and a busy machine may keep it from its CPU for seconds.
+  static constexpr uint32_t kPatientReceives = 2048;
   static constexpr uint32_t kMost = 6000;  // bytes of a message, a small part of the messages for UD
   static constexpr uint32_t kGrh = 40;
 
