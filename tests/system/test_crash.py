@@ -118,6 +118,8 @@ class Connections(Killed, test_replace_cm.Connections):
     """Listeners, connections and unread events go on. At the crash no connection begins or ends, and no queue pair is at work: its
     program could not go on."""
 
+    KEPT = LEFT
+
     def replace(self, daemon):
         return self.successor_of(daemon)
 

@@ -151,7 +151,8 @@ class WithoutRights(Launch):
 
     def test_a_port_says_what_it_is(self):
         daemon = self.served(self.spaces(1500)[0])
-        veth.wait_for_devices(self, daemon.socket, "UDP socket")
+        shown = self.finish(self.start([veth.UROCE, "devices", "--socket", daemon.socket]), 30)
+        self.assertIn("UDP socket", shown)
         found = self.start([veth.UROCE, "doctor", "--json", "--socket", daemon.socket], daemon.space)
         found.wait(30)
         self.assertIn("UDP socket", found.output)
