@@ -22,8 +22,9 @@ PEER = BUILD / "tests" / "interop" / "interop_peer"
 INSIDE = "UROCE_INTEROP_INSIDE"
 DAEMON_WIRES = (1, 2, 3)
 WIRES = (*DAEMON_WIRES, 4)
-# A frame of 4200 bytes and the ring's own header need slots of 8 KiB.  Frames through the qdisc are seen in captures.
-RING = "framesz=8192,blocksz=8192,framecnt=1024,qdisc_bypass=0"
+# A frame of 4200 bytes and the ring's own header need slots of 8 KiB. While the daemon waits for a CPU, 1 MiB of UC at path MTU
+# 1024 fits, and other frames beside it. Frames through the qdisc are seen in captures.
+RING = "framesz=8192,blocksz=8192,framecnt=2048,qdisc_bypass=0"
 
 
 def addresses(wire, side):
