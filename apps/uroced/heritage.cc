@@ -2,7 +2,22 @@
 
 #include <utility>
 
+#include <unistd.h>
+
+#include "hugepages/heap.h"
+
 namespace uroce::daemon {
+
+namespace {
+
+/// Queue pairs will need here what they need there.
+uint64_t memory_to_come(int32_t process) {
+  const uint64_t theirs = hugepages::anonymous_bytes(process);
+  const uint64_t ours = hugepages::anonymous_bytes(getpid());
+  return theirs > ours ? theirs - ours : 0;
+}
+
+}  // namespace
 
 Result<Heritage> Heritage::find(const std::string& socket) {
   auto predecessor = service::Predecessor::find(socket);
@@ -30,6 +45,9 @@ Result<TakenOver> Heritage::take_over(service::Server& server, Log& log) {
 }
 
 Result<TakenOver> Heritage::take(service::Server& server) {
+  if (!of_ended()) {
+    reserve_ = std::make_unique<hugepages::HeapReserve>(memory_to_come(predecessor_->process()));
+  }
   if (auto ok = predecessor_->ready(); !ok) return std::unexpected(ok.error());
   const auto got = server.inherit(predecessor_->link());
   if (!got) return std::unexpected(got.error());

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "hugepages/heap.h"
 #include "service/predecessor.h"
 #include "service/server.h"
 #include "uroced/log.h"
@@ -45,6 +46,7 @@ class Heritage {
   std::string socket_;
   std::unique_ptr<service::Predecessor> predecessor_;
   std::shared_ptr<message::Belongings> belongings_;
+  std::unique_ptr<hugepages::HeapReserve> reserve_;  ///< fetched while queue pairs work, not while they stand still
 };
 
 }  // namespace uroce::daemon
