@@ -60,8 +60,7 @@ Result<std::unique_ptr<KernelNeighbourhood>> KernelNeighbourhood::open(Port& por
 
 KernelNeighbourhood::KernelNeighbourhood(Port& port, Waker& service, const TscClock& clock, net::LinkIdentity interface,
                                          std::unique_ptr<KernelNetlink> netlink)
-    : Neighbourhood(port, clock),
-      service_(service),
+    : Neighbourhood(port, service, clock),
       interface_(interface),
       interface_returns_(port.interface_returns()),
       netlink_(std::move(netlink)),

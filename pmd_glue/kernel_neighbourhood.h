@@ -65,7 +65,6 @@ class KernelNeighbourhood final : public Neighbourhood {
   void follow_groups();
   void follow_addresses();
 
-  Waker& service_;
   net::LinkIdentity interface_;  ///< its index is guarded by mutex_
   uint32_t interface_returns_;   ///< service thread: those that have been followed
   // Service thread.

@@ -19,6 +19,7 @@
 #include "pmd_glue/clock.h"
 #include "pmd_glue/frame_ring.h"
 #include "pmd_glue/port.h"
+#include "pmd_glue/waker.h"
 #include "transport/datagram/address_handles.h"
 
 namespace uroce::glue {
@@ -72,7 +73,7 @@ class Neighbourhood {
 
  protected:
   /// All references outlive this.
-  Neighbourhood(Port& port, const TscClock& clock) : port_(port), clock_(clock) {}
+  Neighbourhood(Port& port, Waker& service, const TscClock& clock) : port_(port), service_(service), clock_(clock) {}
 
   struct Hop {
     Gid gid{};
@@ -90,6 +91,7 @@ class Neighbourhood {
   std::unexpected<Error> no_source(const Gid& dgid) const;
 
   Port& port_;
+  Waker& service_;  ///< the service thread's
   const TscClock& clock_;
 
  private:

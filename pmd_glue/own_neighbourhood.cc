@@ -20,9 +20,8 @@ static_assert(net::Neighbours::kNobody == transport::Owner::kNobody);
 
 OwnNeighbourhood::OwnNeighbourhood(Port& port, uint16_t vlan, net::AddressTable table, uint32_t engines, Waker& service,
                                    const TscClock& clock, uint64_t seed)
-    : Neighbourhood(port, clock),
+    : Neighbourhood(port, service, clock),
       vlan_(vlan),
-      service_(service),
       outgoing_(kSlots, port.max_frame()),
       neighbours_(port.mac(), vlan, std::move(table), [this](std::span<const std::byte> frame) { send(frame); }),
       memberships_(port.mac(), vlan, port.mtu(), seed, [this](std::span<const std::byte> frame) { send(frame); }) {

@@ -52,7 +52,6 @@ class OwnNeighbourhood final : public Neighbourhood {
   void tell_of_conflicts(std::span<const net::NeighbourAddress> conflicts) const;
 
   const uint16_t vlan_;
-  Waker& service_;
   Waker* sender_ = nullptr;
   std::vector<std::unique_ptr<FrameRing>> incoming_;  ///< by engine
   FrameRing outgoing_;

@@ -43,6 +43,7 @@ class Case(veth.Case):
     def setUp(self):
         super().setUp()
         self.names = self.spaces(1500)
+        self.frozen, self.queue_pairs = [], set()  # of each restart, and of all
 
     def mac(self):
         return bytes.fromhex(veth.link_of(self.names[0])["address"].replace(":", ""))
