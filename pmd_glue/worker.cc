@@ -24,8 +24,13 @@ constexpr uint32_t kSpinRounds = 64;
 constexpr uint32_t kRoundsInPlace = 4;
 /// For this long the core is offered to others after each round. A peer on the same core answers in its turn.
 constexpr Nanos kYieldTime = microseconds(200);
-constexpr Nanos kCrowded = microseconds(100);
-constexpr Nanos kCrowdedFor = microseconds(200'000);
+/// A program that computes for a moment makes one yield late by less. One that polls keeps the core for whole time
+/// slices.
+constexpr Nanos kCrowded = microseconds(500);
+/// The core counts as crowded for so many times as long as the yield was late, so late yields cost a small share of the
+/// time.
+constexpr int kCrowdedTimes = 16;
+constexpr Nanos kCrowdedAtMost = microseconds(200'000);
 /// Without an RX interrupt, a nap is the longest delay of a frame. So a nap lasts an eighth of the time without work,
 /// within bounds: a frame after a pause is late by an eighth of the pause at most.
 constexpr int kNapShare = 8;
@@ -175,7 +180,7 @@ void Worker::idle(Nanos limit) {
     // sched_yield() came back late: another thread polls on this core and uses whole time slices, milliseconds long. A
     // thread that is woken from sleep gets the core at once. So sleep from now on instead of yielding.
     const Nanos back = clock_.now();
-    if (back - now > kCrowded) crowded_until_ = back + kCrowdedFor;
+    if (back - now > kCrowded) crowded_until_ = back + std::min(kCrowdedTimes * (back - now), kCrowdedAtMost);
     return;
   }
   sleep(std::min(limit, nap(now - idle_since_)));
