@@ -39,7 +39,7 @@ def holdings(daemon):
 class Case(replacing.Case):
     def setUp(self):
         super().setUp()
-        self.frozen, self.queue_pairs, self.written = [], set(), set()
+        self.written = set()
 
     def successor_of(self, daemon, **kw):
         after = self.replace(daemon, **kw)
@@ -49,6 +49,11 @@ class Case(replacing.Case):
         self.assertEqual(refused, 0, daemon.output)
         self.written.update(re.findall(r"got (version \d+ of the estate, \d+ of snapshots)", daemon.output))
         return after
+
+    def wait_until_unused(self, daemon):
+        limit = time.monotonic() + 20 * harness.SLOW
+        while harness.loads(self.finish(self.start([UROCE, "show", "client", "--json", "--socket", daemon.socket]), 30)):
+            self.assertLess(time.monotonic(), limit, str(daemon))
 
     def tell(self, **more):
         print("# " + json.dumps({"case": self._testMethodName.removeprefix("test_"), "queue_pairs": max(self.queue_pairs),
@@ -210,11 +215,6 @@ class ExactlyOnce(Case):
         server, client = self.sides(daemons)
         client.process.send_signal(signal.SIGTERM)
         self.finish_both(server, client, 90)
-
-    def wait_until_unused(self, daemon):
-        limit = time.monotonic() + 20 * harness.SLOW
-        while harness.loads(self.finish(self.start([UROCE, "show", "client", "--json", "--socket", daemon.socket]), 30)):
-            self.assertLess(time.monotonic(), limit, str(daemon))
 
     def test_a_successor_without_memory(self):
         """Or without room for its files. The running daemon goes on under traffic."""
