@@ -13,6 +13,7 @@
 
 #include "base/secret.h"
 #include "cm/manager.h"
+#include "hugepages/heap.h"
 #include "pmd_glue/notes.h"
 #include "pmd_glue/stack_access.h"
 #include "privilege/privilege.h"
@@ -105,6 +106,7 @@ class Daemon {
         .engines = [this] { return glue::StackAccess::engines(*stack_); }};
     if (auto ok = start_server(devices, std::move(ports)); !ok) return ok;
     if (stack_->embedded()) glue::StackAccess::return_to_main_lcore();
+    memory_of_empty_ = hugepages::anonymous_bytes(getpid());
     return heritage_ ? take_over() : Result<void>();
   }
 
@@ -277,6 +279,9 @@ class Daemon {
   void answer_successor() {
     const auto request = desk_->request();
     if (!request) return;
+    // The rows of the estate are smaller than its objects.
+    const uint64_t held = hugepages::anonymous_bytes(getpid());
+    const hugepages::HeapReserve reserve(held > memory_of_empty_ ? (held - memory_of_empty_) / 2 : 0);
     keeper_.dismiss();
     desk_->refuse(hand_over(*request, *server_, *stack_, manager_, *log_));
     start_keeper();
@@ -358,6 +363,7 @@ class Daemon {
   std::optional<Heritage> heritage_;  // until it is taken over
   message::Fd metrics_socket_;        // the same
   std::optional<TakenOver> taken_over_;
+  uint64_t memory_of_empty_ = 0;  // bytes, before any client
   std::optional<SocketRight> socket_right_;
   std::optional<Stack> stack_;
   std::unique_ptr<cm::Manager> connections_;

@@ -15,7 +15,6 @@
 
 #include <uroce/version.h>
 
-#include "hugepages/heap.h"
 #include "pmd_glue/stack_access.h"
 
 namespace uroce::daemon {
@@ -107,8 +106,6 @@ Error hand_over(const SuccessionDesk::Request& successor, service::Server& serve
                 ServiceManager& manager, Log& log) {
   message::SuccessionLink& link = *successor.link;
   int64_t begun_ns = 0;
-  // For the rows of the estate, which are smaller than its objects.
-  const hugepages::HeapReserve reserve(hugepages::anonymous_bytes(getpid()) / 2);
   const auto bequest = while_standing(server, stack, successor.versions, [&](const message::StandingSince& since) {
     begun_ns = since.at_ns;
     auto passed = bequeath(link, server, since);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstddef>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -23,14 +24,15 @@ constexpr uint64_t kBlock = kLargest - kHugePage;
 /// The C library's own values.
 constexpr int kUsualMmap = 128 << 10, kUsualTrim = 128 << 10;
 
-uint64_t end_of_heap() { return reinterpret_cast<uint64_t>(sbrk(0)); }
+std::byte* end_of_heap() { return static_cast<std::byte*>(sbrk(0)); }
 
 /// The pages in it that are whole.
-void advise(uint64_t begin, uint64_t end, uint64_t page, int advice) {
-  const uint64_t first = (begin + page - 1) & -page;
-  const uint64_t last = end & -page;
+void advise(std::byte* begin, const std::byte* end, uint64_t page, int advice) {
+  const uint64_t skipped = -reinterpret_cast<uint64_t>(begin) % page;
+  if (begin + skipped >= end) return;
+  const uint64_t bytes = static_cast<uint64_t>(end - begin) - skipped;
   // An advice that the kernel does not know changes nothing.
-  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, advice);
+  madvise(begin + skipped, bytes - bytes % page, advice);
 }
 
 }  // namespace
@@ -39,14 +41,14 @@ HeapReserve::HeapReserve(uint64_t bytes) {
   mallopt(M_MMAP_THRESHOLD, kLargest);
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
   bytes = std::min(bytes, kMost);
-  uint64_t begin = end_of_heap();
+  std::byte* begin = end_of_heap();
   std::vector<void*> blocks;
   for (uint64_t rest = 2 * bytes; rest >= kHugePage; rest -= std::min(rest, kBlock)) {
     blocks.push_back(std::malloc(std::min(rest, kBlock)));
   }
   // The first block may begin in what was free at the end of the heap.
-  if (!blocks.empty() && blocks.front() != nullptr) begin = std::min(begin, reinterpret_cast<uint64_t>(blocks.front()));
-  const uint64_t end = end_of_heap();
+  if (!blocks.empty() && blocks.front() != nullptr) begin = std::min(begin, static_cast<std::byte*>(blocks.front()));
+  std::byte* const end = end_of_heap();
   advise(begin, end, kHugePage, MADV_HUGEPAGE);
   advise(begin, std::min(begin + bytes, end), sysconf(_SC_PAGESIZE), MADV_POPULATE_WRITE);
   std::ranges::for_each(blocks, &std::free);
