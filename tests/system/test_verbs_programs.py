@@ -12,6 +12,7 @@ import unittest
 import harness
 import verbs
 
+SHRINK_POSTED = harness.BUILD / "tests" / "system" / "clients" / "client_shrink_posted"
 REACH = harness.BUILD / "tests" / "system" / "clients" / "client_reach"
 
 
@@ -67,6 +68,21 @@ class Tools(verbs.Case):
                 connection.send(b"\xff" * 64)
                 output = self.finish(run, 20, 1)
         self.assertEqual(output.count("a reply has no valid header"), 1, output)
+
+
+class StoppedDaemon(verbs.Case):
+    def test_a_shrunk_queue_has_room_for_what_was_posted(self):
+        """The daemon stands still meanwhile, as on a busy machine."""
+        program = self.under(SHRINK_POSTED)
+        program.wait_for("ready", 20)
+        os.kill(self.daemon.process.pid, signal.SIGSTOP)
+        try:
+            program.process.send_signal(signal.SIGUSR1)
+            program.wait_for("posted", 20)
+            time.sleep(0.2)
+        finally:
+            os.kill(self.daemon.process.pid, signal.SIGCONT)
+        self.finish(program, 20)
 
 
 class Explain(verbs.Case):

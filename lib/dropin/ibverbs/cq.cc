@@ -4,11 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <mutex>
-#include <thread>
 
-#include "base/no_cancel.h"
 #include "dropin/ibverbs/events.h"
 
 namespace uroce::dropin {
@@ -111,20 +108,6 @@ void raise_for_overtaken(VerbsCq& cq) {
   if (cq.api.disarm() && !of(cq.channel)->raised.raise(cq.handle)) (void)cq.api.arm();
 }
 
-/// Whether more than `limit` completions wait. They stay, in order, for the next poll.
-bool waiting(VerbsCq& cq, std::size_t limit) {
-  const NoCancel guard;
-  // The engine's thread may be completing work right now that was posted a moment ago.
-  constexpr int kTries = 20;
-  constexpr std::chrono::milliseconds kPause{1};
-  for (int tries = 0; tries < kTries; ++tries) {
-    fetch_all(cq);
-    if (cq.taken.size() - cq.next > limit) return true;
-    std::this_thread::sleep_for(kPause);
-  }
-  return false;
-}
-
 }  // namespace
 
 void forget(ibv_cq* ibcq, uint32_t qpn) {
@@ -223,7 +206,12 @@ int ibv_resize_cq(ibv_cq* ibcq, int entries) {
   VerbsCq& cq = *of(ibcq);
   if (entries < 1 || entries > static_cast<int>(cq.ref->info().max_cqe)) return failed(EINVAL);
   const std::lock_guard guard(cq.lock);
-  if (entries < cq.cqe && waiting(cq, static_cast<std::size_t>(entries))) return failed(EINVAL);
+  if (entries < cq.cqe) {
+    // The engine does first what was posted before it is asked, so completions of that count.
+    if (const auto asked_engine = cq.api.resize(cq.capacity); !asked_engine) return report(asked_engine.error());
+    fetch_all(cq);
+    if (cq.taken.size() - cq.next > static_cast<std::size_t>(entries)) return failed(EINVAL);
+  }
   const auto asked = static_cast<uint32_t>(entries);
   if (asked > cq.capacity) {
     const auto resized = cq.api.resize(asked);
