@@ -280,8 +280,7 @@ class Daemon {
     const auto request = desk_->request();
     if (!request) return;
     // The rows of the estate are smaller than its objects.
-    const uint64_t held = hugepages::anonymous_bytes(getpid());
-    const hugepages::HeapReserve reserve(held > memory_of_empty_ ? (held - memory_of_empty_) / 2 : 0);
+    const hugepages::HeapReserve reserve(hugepages::anonymous_bytes_beyond(memory_of_empty_, getpid()) / 2);
     keeper_.dismiss();
     desk_->refuse(hand_over(*request, *server_, *stack_, manager_, *log_));
     start_keeper();

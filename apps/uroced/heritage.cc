@@ -8,17 +8,6 @@
 
 namespace uroce::daemon {
 
-namespace {
-
-/// Queue pairs will need here what they need there.
-uint64_t memory_to_come(int32_t process) {
-  const uint64_t theirs = hugepages::anonymous_bytes(process);
-  const uint64_t ours = hugepages::anonymous_bytes(getpid());
-  return theirs > ours ? theirs - ours : 0;
-}
-
-}  // namespace
-
 Result<Heritage> Heritage::find(const std::string& socket) {
   auto predecessor = service::Predecessor::find(socket);
   if (!predecessor) return std::unexpected(predecessor.error());
@@ -46,7 +35,9 @@ Result<TakenOver> Heritage::take_over(service::Server& server, Log& log) {
 
 Result<TakenOver> Heritage::take(service::Server& server) {
   if (!of_ended()) {
-    reserve_ = std::make_unique<hugepages::HeapReserve>(memory_to_come(predecessor_->process()));
+    // Queue pairs will need here what they need there.
+    reserve_ = std::make_unique<hugepages::HeapReserve>(
+        hugepages::anonymous_bytes_beyond(hugepages::anonymous_bytes(getpid()), predecessor_->process()));
   }
   if (auto ok = predecessor_->ready(); !ok) return std::unexpected(ok.error());
   const auto got = server.inherit(predecessor_->link());

@@ -69,4 +69,8 @@ uint64_t anonymous_bytes(pid_t process) {
   return (resident - shared) * sysconf(_SC_PAGESIZE);
 }
 
+uint64_t anonymous_bytes_beyond(uint64_t base, pid_t process) {
+  return std::max(anonymous_bytes(process), base) - base;
+}
+
 }  // namespace uroce::hugepages

@@ -21,5 +21,7 @@ class HeapReserve {
 
 /// Anonymous memory that a process holds, in bytes; 0 if /proc does not tell (proc_pid_statm(5)).
 uint64_t anonymous_bytes(pid_t process);
+/// By how much that is more than `base`; 0 if it is not.
+uint64_t anonymous_bytes_beyond(uint64_t base, pid_t process);
 
 }  // namespace uroce::hugepages

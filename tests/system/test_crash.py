@@ -21,7 +21,6 @@ from service_manager import ServiceManager
 from veth import by
 
 SEED = int(os.environ.get("UROCE_SEED", "34"))
-RUN = harness.BUILD / "apps" / "uroce-run" / "uroce-run"
 CHURN = harness.BUILD / "tests" / "system" / "clients" / "client_churn"
 LEFT = r"the daemon has died: the service manager keeps (\d+) queue pairs for the next uroced, (\d+) of them in error because an engine " \
     r"was at work on them, (\d+) clients refused"
@@ -184,7 +183,7 @@ class Crashes(Killed, test_alive.Case):
         moments = random.Random(SEED)
         daemon = self.serve(self.names[0])
         env = {"UROCE_SOCKET": str(daemon.socket)}
-        resting, *churners = [self.start([RUN, CHURN, *args], daemon.space, env=env) for args in (["rest"], [], [], [])]
+        resting, *churners = [self.start([test_alive.RUN, CHURN, *args], daemon.space, env=env) for args in (["rest"], [], [], [])]
         resting.wait_for("resting", 20)
         for number in range(max(test_alive.RESTARTS, 6)):
             self.wait_for_rounds(churners)

@@ -207,7 +207,7 @@ int ibv_resize_cq(ibv_cq* ibcq, int entries) {
   if (entries < 1 || entries > static_cast<int>(cq.ref->info().max_cqe)) return failed(EINVAL);
   const std::lock_guard guard(cq.lock);
   if (entries < cq.cqe) {
-    // The engine does first what was posted before it is asked, so completions of that count.
+    // The engine first does what was posted before it is asked. The completions of that count, too.
     if (const auto asked_engine = cq.api.resize(cq.capacity); !asked_engine) return report(asked_engine.error());
     fetch_all(cq);
     if (cq.taken.size() - cq.next > static_cast<std::size_t>(entries)) return failed(EINVAL);

@@ -1,5 +1,5 @@
-// Posts four datagrams to itself, makes the completion queue smaller at once, and ends well if that is refused: three
-// completions are too many. Prints "ready", waits for SIGUSR1, and prints "posted" before it asks.
+// Posts four datagrams to itself, and asks at once for a completion queue of one entry, which must be refused. Prints
+// "ready", waits for SIGUSR1, posts, and prints "posted" before it asks.
 #include <csignal>
 
 #include "ordinary.h"

@@ -68,5 +68,10 @@ TEST_F(HeapReserveTest, FetchesLittleMoreThanAsked) {
 
 TEST(AnonymousBytes, OfNoProcessAreNone) { EXPECT_EQ(anonymous_bytes(-1), 0U); }
 
+TEST(AnonymousBytes, BeyondMoreThanThereAreAreNone) {
+  EXPECT_EQ(anonymous_bytes_beyond(UINT64_MAX, getpid()), 0U);
+  EXPECT_GT(anonymous_bytes_beyond(0, getpid()), 0U);
+}
+
 }  // namespace
 }  // namespace uroce::hugepages
