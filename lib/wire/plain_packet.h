@@ -1,5 +1,5 @@
-// The parser's shortcut for plain packets: RC WRITEs and SENDs of one packet, without immediate data, and RC ACKs, in
-// IPv4 or IPv6 without a tag.
+// The parser's shortcut for plain packets: RC's SENDs, WRITEs, READs, atomics, responses and ACKs, without immediate
+// data and a key to invalidate, in IPv4 or IPv6 without a tag.
 //
 // It is parse() without the branches that other packets need. A packet that it does not take may be another kind or
 // wrong: parse() finds out.
@@ -23,10 +23,37 @@ inline constexpr std::size_t kEmptyWriteBytes = Bth::kBytes + Reth::kBytes + kIc
 inline constexpr std::size_t kEmptySendBytes = Bth::kBytes + kIcrcBytes;
 static_assert(kEmptySendBytes < kAckBytes);  // an empty SEND is not plain
 
+/// A set of RC's opcodes, all below 32.
+class OpcodeSet {
+ public:
+  template <class... Opcodes>
+  constexpr explicit OpcodeSet(Opcodes... opcodes) : bits_(((1u << static_cast<uint32_t>(opcodes)) | ...)) {}
+  /// `opcode` is below 32.
+  constexpr bool has(Opcode opcode) const { return (bits_ >> (static_cast<uint32_t>(opcode) & 31) & 1) != 0; }
+  constexpr OpcodeSet operator|(OpcodeSet other) const { return OpcodeSet(Bits{bits_ | other.bits_}); }
+
+ private:
+  struct Bits {
+    uint32_t value;
+  };
+  constexpr explicit OpcodeSet(Bits bits) : bits_(bits.value) {}
+  uint32_t bits_;
+};
+// Opcodes with a payload are told apart by their extended headers.
+inline constexpr OpcodeSet kWithReth(Opcode::rc_write_only, Opcode::rc_write_first);
+inline constexpr OpcodeSet kWithoutHeader(Opcode::rc_send_only, Opcode::rc_send_first, Opcode::rc_send_middle,
+                                          Opcode::rc_send_last, Opcode::rc_write_middle, Opcode::rc_write_last,
+                                          Opcode::rc_read_response_middle);
+inline constexpr OpcodeSet kWithAeth(Opcode::rc_read_response_only, Opcode::rc_read_response_first,
+                                     Opcode::rc_read_response_last);
+inline constexpr OpcodeSet kOpcodes = kWithReth | kWithoutHeader | kWithAeth |
+                                      OpcodeSet(Opcode::rc_ack, Opcode::rc_read_request, Opcode::rc_compare_swap,
+                                                Opcode::rc_fetch_add, Opcode::rc_atomic_ack);
+
 // Most packets that are not plain show it here.
 inline bool is_plain_opcode(const std::byte* bth) {
-  const auto opcode = static_cast<Opcode>(load8(bth));
-  return opcode == Opcode::rc_write_only || opcode == Opcode::rc_send_only || opcode == Opcode::rc_ack;
+  const uint8_t opcode = load8(bth);
+  return opcode < 32 && kOpcodes.has(static_cast<Opcode>(opcode));
 }
 
 // The bytes from the BTH to the ICRC; 0: not plain. The frame has at least an IPv4 header, UDP and an ACK.
@@ -71,23 +98,50 @@ inline std::size_t read_ipv6(std::span<const std::byte> frame, Packet& packet) {
   return length - kUdpBytes;
 }
 
+// As read_transport(), for the rest. Not inlined: a WRITE needs fewer registers.
+[[gnu::noinline]] inline bool read_other(const std::byte* bth, std::size_t bytes, Packet& packet) {
+  const std::byte* const extended = bth + Bth::kBytes;
+  if (kWithAeth.has(packet.bth.opcode)) {
+    const std::size_t payload_and_pad = bytes - kAckBytes;
+    if (payload_and_pad % 4 != 0 || packet.bth.pad > payload_and_pad) return false;
+    packet.aeth = Aeth::load(extended);
+    packet.payload = {extended + Aeth::kBytes, payload_and_pad - packet.bth.pad};
+    return true;
+  }
+  std::size_t length = AtomicEth::kBytes;
+  if (packet.bth.opcode == Opcode::rc_read_request) length = Reth::kBytes;
+  if (packet.bth.opcode == Opcode::rc_atomic_ack) length = Aeth::kBytes + kAtomicAckEthBytes;
+  if (bytes != Bth::kBytes + length + kIcrcBytes || packet.bth.pad != 0) return false;
+  if (packet.bth.opcode == Opcode::rc_read_request) {
+    packet.reth = Reth::load(extended);
+  } else if (packet.bth.opcode == Opcode::rc_atomic_ack) {
+    packet.aeth = Aeth::load(extended);
+    packet.atomic_ack = load_be64(extended + Aeth::kBytes);
+  } else {
+    packet.atomic = AtomicEth::load(extended);
+  }
+  packet.payload = {extended + length, 0};
+  return true;
+}
+
 // Reads the BTH, which has a plain opcode, the extended header and the payload from `bytes` at `bth`.
 inline bool read_transport(const std::byte* bth, std::size_t bytes, Packet& packet) {
   packet.bth.read(bth);
   if (packet.bth.version != 0) return false;
-  if (packet.bth.opcode == Opcode::rc_write_only) {
+  if (kWithReth.has(packet.bth.opcode)) {
     const std::size_t payload_and_pad = bytes - kEmptyWriteBytes;
     if (bytes < kEmptyWriteBytes || payload_and_pad % 4 != 0 || packet.bth.pad > payload_and_pad) return false;
     packet.reth = Reth::load(bth + Bth::kBytes);
     packet.payload = {bth + Bth::kBytes + Reth::kBytes, payload_and_pad - packet.bth.pad};
     return true;
   }
-  if (packet.bth.opcode == Opcode::rc_send_only) {
+  if (kWithoutHeader.has(packet.bth.opcode)) {
     const std::size_t payload_and_pad = bytes - kEmptySendBytes;
     if (payload_and_pad % 4 != 0 || packet.bth.pad > payload_and_pad) return false;
     packet.payload = {bth + Bth::kBytes, payload_and_pad - packet.bth.pad};
     return true;
   }
+  if (packet.bth.opcode != Opcode::rc_ack) return read_other(bth, bytes, packet);
   if (bytes != kAckBytes || packet.bth.pad != 0) return false;
   packet.aeth = Aeth::load(bth + Bth::kBytes);
   packet.payload = {bth + Bth::kBytes + Aeth::kBytes, 0};
@@ -98,7 +152,7 @@ inline bool read_transport(const std::byte* bth, std::size_t bytes, Packet& pack
 
 /// True: `packet` is what parse() gives, but keeps the extended headers that it had and this frame has not. False: ask
 /// parse(); `packet` has no meaning.
-inline bool parse_plain(std::span<const std::byte> frame, Icrc icrc, Packet& packet) {
+[[gnu::always_inline]] inline bool parse_plain(std::span<const std::byte> frame, Icrc icrc, Packet& packet) {
   constexpr std::size_t kLeast = kEthernetBytes + kIpv4Bytes + kUdpBytes + plain::kAckBytes;
   if (frame.size() < kLeast) return false;
   // The Ethertype, the IP version and, in IPv4, the header's length without options.

@@ -72,13 +72,29 @@ struct Plan {
   std::vector<Op> ops;
 };
 
-// Mostly WRITEs and SENDs of one packet, with everything else between them.
-Op draw_op(Random& random, const WorldOptions& world, double sends) {
+/// How often an operation is of each kind; the rest are WRITEs.
+struct Mix {
+  double sends = 0;
+  double reads = 0;  ///< and atomics
+  double longs = 0;  ///< of several packets
+};
+
+WrOpcode draw_opcode(Random& random, const Mix& mix) {
+  static constexpr WrOpcode kReads[] = {WrOpcode::rdma_read, WrOpcode::rdma_read, WrOpcode::fetch_add,
+                                        WrOpcode::compare_swap};
+  if (random.chance(mix.reads)) return kReads[random.below(std::size(kReads))];
+  return random.chance(mix.sends) ? WrOpcode::send : WrOpcode::rdma_write;
+}
+
+// Mostly what shortcuts take, of one packet and of several, with everything else between.
+Op draw_op(Random& random, const WorldOptions& world, const Mix& mix) {
   Op op = random_op(random, world.flow);
   if (op.opcode == WrOpcode::send_with_invalidate) op.opcode = WrOpcode::send;
   if (!random.chance(0.7)) return op;
-  op.opcode = random.chance(sends) ? WrOpcode::send : WrOpcode::rdma_write;
-  op.length = static_cast<uint32_t>(random.below(mtu_bytes(world.connection.mtu) + 2));
+  op.opcode = draw_opcode(random, mix);
+  const uint32_t most = random.chance(mix.longs) ? world.flow.max_message : mtu_bytes(world.connection.mtu) + 1;
+  op.length = static_cast<uint32_t>(random.below(most + 1));
+  if (is_atomic(op.opcode)) op.length = sizeof(uint64_t);
   op.inline_data = false;
   op.signaled = random.chance(0.2);
   return op;
@@ -116,8 +132,10 @@ Plan make_plan(uint64_t seed) {
                 .corrupt = scale / 4,
                 .mark = random.chance(0.3) ? 0.05 : 0,
                 .hold_max = Nanos(static_cast<int64_t>(1'000 + random.below(30'000)))};
-  const double sends = 0.5 * static_cast<double>(random.below(3));
-  for (int i = 0; i < 200; ++i) plan.ops.push_back(draw_op(random, world, sends));
+  const Mix mix{.sends = 0.5 * static_cast<double>(random.below(3)),
+                .reads = 0.45 * static_cast<double>(random.below(3)),
+                .longs = 0.4 * static_cast<double>(random.below(3))};
+  for (int i = 0; i < 200; ++i) plan.ops.push_back(draw_op(random, world, mix));
   plan.ops.back().signaled = true;
   return plan;
 }

@@ -13,11 +13,12 @@ namespace uroce::transport {
 
 class FrameTemplate {
  public:
-  /// Makes the template for packets of `payload` bytes in one span. `flags`: neither an ACK request nor a copy.
+  /// Makes the template for packets of `payload` bytes, in one span if there are any. `flags`: neither an ACK request
+  /// nor a copy.
   void make(const FrameBuilder::Destination& to, wire::Opcode opcode, std::size_t extended, uint32_t payload,
             BthFlags flags) {
     frame_.payload_length = payload;
-    frame_.payload_spans = 1;
+    frame_.payload_spans = payload == 0 ? 0 : 1;
     kind_ = kind_of(opcode, payload);
     FrameBuilder::write_headers(frame_, to, opcode, Psn(0), extended, flags);
     psn_at_ = to.route.length + std::size_t{kPsnOffset};
@@ -30,7 +31,7 @@ class FrameTemplate {
   }
   /// Another turn begins: nothing is made.
   void clear() { kind_ = 0; }
-  /// Is it made, for packets of that kind with so many bytes of payload? These are not 0.
+  /// Is it made, for packets of that kind with so many bytes of payload?
   bool is_for(wire::Opcode opcode, uint32_t payload) const { return kind_ == kind_of(opcode, payload); }
 
   /// Writes what FrameBuilder::write_headers() would. Returns where the extended headers go.
@@ -68,7 +69,7 @@ class FrameTemplate {
   static constexpr uint32_t kAckRequest = 1u << 31;
 
   TxFrame frame_{};
-  uint64_t kind_ = 0;       // opcode and length; 0: nothing is made
+  uint64_t kind_ = 0;       // opcode, which is not 0, and length; 0: nothing is made
   std::size_t psn_at_ = 0;  // the BTH's last word
   uint32_t seal_ = 0;       // in that word
   uint16_t sum_ = 0;        // IPv4: ones'-complement sum of the header with the id 0

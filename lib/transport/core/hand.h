@@ -26,7 +26,7 @@ class Hand {
  private:
   // The compiler moves no change of a queue pair across; the processor's stores are seen in their order or, once the
   // thread is dead, all of them.
-  void hold(const Qp* qp) {
+  [[gnu::always_inline]] void hold(const Qp* qp) {
     std::atomic_signal_fence(std::memory_order_release);
     held_.store(qp, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_release);

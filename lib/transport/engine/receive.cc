@@ -3,8 +3,12 @@
 #include "base/wr_opcodes.h"
 #include "transport/datagram/uc.h"
 #include "transport/datagram/ud.h"
+#include "transport/rc/acknowledge.h"
 #include "transport/rc/congestion.h"
 #include "transport/rc/hello.h"
+#include "transport/rc/plain_middles.h"
+#include "transport/rc/plain_reads.h"
+#include "transport/rc/plain_send.h"
 #include "transport/rc/responder.h"
 #include "transport/rc/response_receiver.h"
 
@@ -40,6 +44,23 @@ Outcome handle_packet(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (op.has(wire::Op::request)) return marked | on_request(ctx, qp, packet);
   if (packet.bth.opcode == wire::Opcode::hello) return marked | on_hello(ctx, qp, packet);
   return marked | handle_response(ctx, qp, packet);
+}
+
+// Not inlined: a WRITE of one packet needs fewer registers.
+Outcome handle_other_plain_packet(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  if (packet.bth.opcode == wire::Opcode::rc_send_only) return on_plain_send(ctx, qp, packet);
+  switch (packet.bth.opcode) {
+    case wire::Opcode::rc_ack: return on_ack(ctx, qp, packet);
+    case wire::Opcode::rc_write_middle:
+    case wire::Opcode::rc_send_middle: return on_plain_middle(ctx, qp, packet);
+    case wire::Opcode::rc_read_response_middle: return on_plain_middle_response(ctx, qp, packet);
+    case wire::Opcode::rc_read_request:
+    case wire::Opcode::rc_compare_swap:
+    case wire::Opcode::rc_fetch_add: return on_plain_read(ctx, qp, packet);
+    case wire::Opcode::rc_read_response_only:
+    case wire::Opcode::rc_atomic_ack: return on_plain_response(ctx, qp, packet);
+    default: return handle_packet(ctx, qp, packet);  // the first or last one of several
+  }
 }
 
 }  // namespace uroce::transport

@@ -26,6 +26,8 @@ class ResponseTracker {
     placed_.add(psn);
     marked_ = true;
   }
+  /// Is `psn` the newest response that has arrived, or that must have left the peer?
+  bool nothing_beyond(Psn psn) const { return !marked_ && distance(expected_end_, psn) <= 1; }
   /// How many of the `n` responses from `una` on have arrived without a gap. `n` is at most PsnSet::kSize.
   uint32_t arrived_from(Psn una, uint32_t n) const { return marked_ ? placed_.next(una, n, false) : 0; }
   /// How many of the `n` responses from `psn` on are missing before the first that has arrived.

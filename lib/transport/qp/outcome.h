@@ -46,6 +46,7 @@ class Outcome {
   }
 
   constexpr bool nothing() const { return bits_ == 0; }
+  constexpr bool only_wakes() const { return bits_ == kWake; }
   constexpr bool has(Action action) const { return (bits_ & action) != 0; }
   constexpr bool failed() const { return failure() != Failure::none; }
   constexpr Failure failure() const { return static_cast<Failure>(byte(kFailureShift)); }

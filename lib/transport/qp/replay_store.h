@@ -100,6 +100,7 @@ class ReplayStore {
     return waiting_ + static_cast<std::size_t>(free) <= jobs_.size();
   }
   bool has_jobs() const { return waiting_ != 0; }
+  bool has_several_jobs() const { return waiting_ > 1; }
   /// Calls `visit(job)` for each waiting job, oldest first, until it returns true. Returns whether it did.
   template <class Visit>
   bool find_job(Visit&& visit) {
@@ -120,7 +121,7 @@ class ReplayStore {
   void resize(uint32_t resources) {
     resources_ = std::vector<Resource>(resources);
     jobs_ = std::vector<ResponseJob>(2u * resources + 2);
-    next_ = head_ = waiting_ = 0;
+    next_ = head_ = waiting_ = again_ = 0;
   }
   void clear() {
     resources_.clear();
@@ -130,6 +131,7 @@ class ReplayStore {
   /// Queues packets [next, end) of the response to `resource`. There is room for every original.
   void push_job(const Resource& resource, uint32_t next, uint32_t end, bool original) {
     ResponseJob& job = job_at(waiting_++);
+    if (!original) ++again_;
     job.resource = index_of(resource) & ResponseJob::kVoid;
     job.next = next & ResponseJob::kMostPackets;
     job.end = end & ResponseJob::kMostPackets;
@@ -138,10 +140,11 @@ class ReplayStore {
   }
   ResponseJob& front_job() { return jobs_[head_]; }
   void pop_job() {
+    if (!jobs_[head_].original) --again_;
     if (++head_ == jobs_.size()) head_ = 0;
     --waiting_;
   }
-  void drop_jobs() { waiting_ = 0; }
+  void drop_jobs() { waiting_ = again_ = 0; }
   ResponseJob& job_at(uint32_t place) {
     const std::size_t at = std::size_t{head_} + place;
     return jobs_[at < jobs_.size() ? at : at - jobs_.size()];
@@ -152,11 +155,12 @@ class ReplayStore {
   uint32_t next_ = 0;
   uint32_t head_ = 0;
   uint32_t waiting_ = 0;
+  uint32_t again_ = 0;  // of those that wait, the responses to duplicates
 };
 
 template <class Archive>
 void ReplayStore::persist(Archive& archive) {
-  auto& [resources, jobs, next, head, waiting] = *this;
+  auto& [resources, jobs, next, head, waiting, again] = *this;
   auto count = static_cast<uint32_t>(resources.size());
   archive("count", count, 0, kMaxRdAtomic);
   if constexpr (Archive::kReads) {
@@ -166,6 +170,13 @@ void ReplayStore::persist(Archive& archive) {
   archive("next", next, 0, count == 0 ? 0 : count - 1);
   archive("waiting", waiting, 0, static_cast<uint32_t>(jobs.size()));
   for (uint32_t i = 0; i < waiting; ++i) archive("jobs", job_at(i));
+  if constexpr (Archive::kReads) {
+    again = 0;
+    find_job([&again](const ResponseJob& job) {
+      again += job.original ? 0 : 1;
+      return false;
+    });
+  }
 }
 
 inline Resource* ReplayStore::add() {
@@ -173,10 +184,12 @@ inline Resource* ReplayStore::add() {
   Resource& resource = resources_[next_];
   if (resource.busy) return nullptr;
   // A replay from this slot is given up: the peer has sent more requests since than were agreed.
-  find_job([this](ResponseJob& job) {
-    if (job.resource == next_) job.resource = ResponseJob::kVoid;
-    return false;
-  });
+  if (again_ != 0) [[unlikely]] {
+    find_job([this](ResponseJob& job) {
+      if (job.resource == next_) job.resource = ResponseJob::kVoid;
+      return false;
+    });
+  }
   if (++next_ == resources_.size()) next_ = 0;
   resource = Resource{};
   resource.busy = true;

@@ -162,13 +162,14 @@ Checked execute_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
 }
 
 // The response is the acknowledgement.
-Checked queue_response(Qp& qp, Resource& resource) {
+constexpr Checked kAnswered{Step::stop, Outcome::wake()};
+
+void queue_response(Qp& qp, Resource& resource) {
   auto& rx = qp.rx;
   resource.msn = rx.count_message();
   resource.pd = qp.pd;
   rx.expect_next(resource.packets);
   rx.responses.queue_response(qp.cold->replay, resource);
-  return {Step::stop, Outcome::wake()};
 }
 
 Checked execute_read(Context& ctx, Qp& qp, const wire::Packet& packet) {
@@ -179,14 +180,7 @@ Checked execute_read(Context& ctx, Qp& qp, const wire::Packet& packet) {
       translate(ctx, qp, reth.rkey, reth.va, reth.length, Access::remote_read).result != memory::AccessResult::ok) {
     return reject_key(ctx, qp, packet);
   }
-  Resource* resource = qp.cold->replay.add();
-  if (resource == nullptr) return reject(qp, psn, NakCode::invalid_request);
-  resource->first_psn = psn;
-  resource->packets = qp.packets_of(reth.length);
-  resource->va = reth.va;
-  resource->rkey = reth.rkey;
-  resource->length = reth.length;
-  return queue_response(qp, *resource);
+  return answer_read(qp, packet) ? kAnswered : reject(qp, psn, NakCode::invalid_request);
 }
 
 // Atomic with respect to every engine and CPU that uses atomic instructions on the same word. Returns the old value.
@@ -208,18 +202,8 @@ Checked execute_atomic(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if ((atomic.va & 7) != 0) return reject(qp, psn, NakCode::invalid_request);
   const auto target = translate(ctx, qp, atomic.rkey, atomic.va, sizeof(uint64_t), Access::remote_atomic);
   if (target.result != memory::AccessResult::ok) return reject_key(ctx, qp, packet);
-  if (reinterpret_cast<uintptr_t>(target.host) % sizeof(uint64_t) != 0) {
-    return reject(qp, psn, NakCode::invalid_request);
-  }
-  Resource* resource = qp.cold->replay.add();
-  if (resource == nullptr) return reject(qp, psn, NakCode::invalid_request);
-  resource->first_psn = psn;
-  resource->packets = 1;
-  resource->atomic = true;
-  resource->atomic_result = run_atomic(target.host, packet);
-  resource->va = atomic.va;
-  resource->rkey = atomic.rkey;
-  return queue_response(qp, *resource);
+  if (!is_atomic_word(target.host)) return reject(qp, psn, NakCode::invalid_request);
+  return answer_atomic(qp, packet, target.host) ? kAnswered : reject(qp, psn, NakCode::invalid_request);
 }
 
 // A READ response without data is the answer, so a READ of no bytes is kept for duplicates.
@@ -228,7 +212,8 @@ Checked answer_placement(Qp& qp, Resource& resource, const wire::Packet& packet)
   resource.packets = 1;
   resource.va = packet.reth.va;
   resource.rkey = packet.reth.rkey;
-  return queue_response(qp, resource);
+  queue_response(qp, resource);
+  return kAnswered;
 }
 
 // Annex A19: the eight bytes arrive at once, and after those of all requests before.
@@ -240,7 +225,7 @@ Checked execute_atomic_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (!whole || (reth.va & 7) != 0) return reject(qp, psn, NakCode::invalid_request);
   const auto target = translate(ctx, qp, reth.rkey, reth.va, sizeof value, Access::remote_write);
   if (target.result != memory::AccessResult::ok) return reject_key(ctx, qp, packet);
-  if (reinterpret_cast<uintptr_t>(target.host) % sizeof value != 0) return reject(qp, psn, NakCode::invalid_request);
+  if (!is_atomic_word(target.host)) return reject(qp, psn, NakCode::invalid_request);
   Resource* resource = qp.cold->replay.add();
   if (resource == nullptr) return reject(qp, psn, NakCode::invalid_request);
   std::memcpy(&value, packet.payload.data(), sizeof value);
@@ -292,6 +277,34 @@ Checked execute_placement_flush(Context& ctx, Qp& qp, const wire::Packet& packet
 }
 
 }  // namespace
+
+bool answer_read(Qp& qp, const wire::Packet& packet) {
+  Resource* resource = qp.cold->replay.add();
+  if (resource == nullptr) return false;
+  const wire::Reth& reth = packet.reth;
+  *resource = {.first_psn = packet.bth.psn,
+               .packets = qp.packets_of(reth.length),
+               .va = reth.va,
+               .rkey = reth.rkey,
+               .length = reth.length,
+               .busy = true};
+  queue_response(qp, *resource);
+  return true;
+}
+
+bool answer_atomic(Qp& qp, const wire::Packet& packet, std::byte* word) {
+  Resource* resource = qp.cold->replay.add();
+  if (resource == nullptr) return false;
+  *resource = {.first_psn = packet.bth.psn,
+               .packets = 1,
+               .va = packet.atomic.va,
+               .atomic_result = run_atomic(word, packet),
+               .rkey = packet.atomic.rkey,
+               .atomic = true,
+               .busy = true};
+  queue_response(qp, *resource);
+  return true;
+}
 
 Outcome execute_request(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const Checked done = qp.type == QpType::rc ? execute(ctx, qp, packet) : execute_for_srq(ctx, qp, packet);

@@ -25,7 +25,8 @@ inline bool execute_plain_write(Context& ctx, Qp& qp, const wire::Packet& packet
   const auto place = translate(ctx, qp, reth.rkey, reth.va, reth.length, Access::remote_write);
   if (place.result != memory::AccessResult::ok) return false;
   ctx.hand.drop();  // Until the payload is there nothing changes.
-  if (reth.length > 0) std::memcpy(place.host, packet.payload.data(), reth.length);
+  // A frame of this process may have its payload in the same memory.
+  if (reth.length > 0) std::memmove(place.host, packet.payload.data(), reth.length);
   ctx.hand.take(qp);
   rx.count_message();
   rx.expect_next(1);

@@ -72,19 +72,12 @@ void emit_read_request(Context& ctx, Qp& qp, SendSlot& slot, uint32_t first, uin
 }
 
 void emit_atomic(Context& ctx, Qp& qp, const SendSlot& slot) {
-  wire::AtomicEth header{slot.remote_addr, slot.rkey, slot.compare_add, 0};
-  Opcode opcode = Opcode::rc_fetch_add;
-  if (slot.opcode == WrOpcode::compare_swap) {
-    header.swap_add = slot.swap;
-    header.compare = slot.compare_add;
-    opcode = Opcode::rc_compare_swap;
-  }
   TxFrame& frame = ctx.builder.next();
   std::byte* const headers = FrameBuilder::extended_headers(frame, *qp.route);
   const std::size_t before = store_xrceth(headers, qp, slot);
-  header.store(headers + before);
-  finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, opcode), slot.first_psn, before + wire::AtomicEth::kBytes,
-                 {.copy = record_departure(ctx, qp, slot.first_psn)});
+  atomic_header(slot).store(headers + before);
+  finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, atomic_opcode(slot)), slot.first_psn,
+                 before + wire::AtomicEth::kBytes, {.copy = record_departure(ctx, qp, slot.first_psn)});
 }
 
 void emit_placement(Context& ctx, Qp& qp, const SendSlot& slot) {

@@ -18,8 +18,24 @@ bool emit_data(Context& ctx, Qp& qp, SendSlot& slot, const Segment& segment, Psn
 /// Asks for `packets` of a READ's response, from its packet `first` on.
 void emit_read_request(Context& ctx, Qp& qp, SendSlot& slot, uint32_t first, uint32_t packets);
 void emit_atomic(Context& ctx, Qp& qp, const SendSlot& slot);
+/// An atomic's header and opcode.
+inline wire::AtomicEth atomic_header(const SendSlot& slot) {
+  const bool swap = slot.opcode == WrOpcode::compare_swap;
+  return {slot.remote_addr, slot.rkey, swap ? slot.swap : slot.compare_add, swap ? slot.compare_add : 0};
+}
+inline wire::Opcode atomic_opcode(const SendSlot& slot) {
+  return slot.opcode == WrOpcode::compare_swap ? wire::Opcode::rc_compare_swap : wire::Opcode::rc_fetch_add;
+}
 /// FLUSH or ATOMIC WRITE.
 void emit_placement(Context& ctx, Qp& qp, const SendSlot& slot);
+
+/// Do the responses of a READ or atomic, of so many packets, fit beside those that are outstanding? One always may go.
+inline bool responses_fit(const Context& ctx, const Qp& qp, uint32_t packets) {
+  const auto& tx = qp.tx;
+  const auto outstanding = static_cast<uint32_t>(distance(tx.sent, tx.una));
+  if (tx.rd_atomic >= qp.max_rd_atomic || outstanding >= kMaxReadPackets) return false;
+  return tx.rd_atomic == 0 || outstanding + packets <= ctx.config.read_window_packets;
+}
 
 // --- When a packet asks for an ACK ---------------------------------------------------------------------------------
 

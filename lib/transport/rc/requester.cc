@@ -7,6 +7,8 @@
 #include "transport/rc/ack_timer.h"
 #include "transport/rc/congestion.h"
 #include "transport/rc/lost_packets.h"
+#include "transport/rc/plain_middles.h"
+#include "transport/rc/plain_reads.h"
 #include "transport/rc/plain_requests.h"
 #include "transport/rc/request_packets.h"
 
@@ -18,14 +20,6 @@ Psn cursor_psn(const Qp& qp, const SendSlot& slot) { return slot.first_psn + qp.
 
 void step_cursor(Qp& qp, const SendSlot& slot, uint32_t packets) { qp.tx.cursor.step(packets, slot.packets); }
 
-// Do the responses of a READ or atomic fit beside those that are outstanding? One always may go.
-bool responses_fit(const Context& ctx, const Qp& qp, const SendSlot& slot) {
-  const auto& tx = qp.tx;
-  const auto outstanding = static_cast<uint32_t>(distance(tx.sent, tx.una));
-  if (tx.rd_atomic >= qp.max_rd_atomic || outstanding >= kMaxReadPackets) return false;
-  return tx.rd_atomic == 0 || outstanding + slot.packets <= ctx.config.read_window_packets;
-}
-
 // May the message of `slot`, not yet started, begin now?
 bool may_start(const Context& ctx, const Qp& qp, const SendSlot& slot) {
   const auto& tx = qp.tx;
@@ -34,7 +28,7 @@ bool may_start(const Context& ctx, const Qp& qp, const SendSlot& slot) {
   if (slot.has(SendFlag::fence) && tx.rd_atomic > 0) return false;
   if (!slot.is_plain_write()) {
     if (slot.is_local()) return may_run_local(qp, slot);
-    if (slot.has_response()) return responses_fit(ctx, qp, slot);
+    if (slot.has_response()) return responses_fit(ctx, qp, slot.packets);
     // 9.7.7.2.5: without credits one packet leaves alone, and the next waits for the ACK with new credits.
     if (slot.takes_recv() && tx.credits.next_exceeds() && tx.una != tx.sent) return false;
   }
@@ -134,6 +128,19 @@ Attempt send_packet(Context& ctx, Qp& qp, SendSlot& slot) {
   return send_data_packet(ctx, qp, slot);
 }
 
+// Sends the plain requests that are next in the queue. True: the next one waits for a response.
+bool transmit_plain(Context& ctx, Qp& qp, Outcome& out) {
+  auto next = plain_next(qp);
+  if (next == PlainNext::read) {
+    const PlainReads reads = transmit_plain_reads(ctx, qp);
+    out |= reads.out;
+    if (reads.waits) return true;
+    next = plain_next(qp);
+  }
+  if (next == PlainNext::data) out |= transmit_plain_requests(ctx, qp);
+  return false;
+}
+
 bool may_transmit(const Qp& qp) { return (qp.state == QpState::rts || qp.state == QpState::sqd) && !qp.tx.rnr_waiting; }
 
 }  // namespace
@@ -149,7 +156,7 @@ Transmitted transmit_requests(Context& ctx, Qp& qp) {
     if (lost.more) return {true, out};
   }
   for (bool plain = ctx.config.plain_path;;) {
-    if (plain && plain_may_be_next(qp)) out |= transmit_plain_requests(ctx, qp);
+    if (plain && transmit_plain(ctx, qp, out)) return {false, out};
     if (ctx.builder.full()) return {true, out};
     const bool fetched =
         tx.cursor.index() != tx.sq.next() || (qp.state == QpState::rts && has_posted(qp) && fetch_wqe(ctx, qp));
@@ -159,7 +166,14 @@ Transmitted transmit_requests(Context& ctx, Qp& qp) {
       if (may_start(ctx, qp, slot)) start(ctx, qp, slot);
     }
     Attempt attempt{.sent = false, .out = {}};
-    if (slot.started && slot.status == WcStatus::success) attempt = send_packet(ctx, qp, slot);
+    if (slot.started && slot.status == WcStatus::success) {
+      const bool in_message = ctx.config.plain_path && tx.cursor.packet() != 0;
+      if (in_message && transmit_plain_middles(ctx, qp, slot) > 0) {
+        out |= begin_waiting(ctx, qp);
+        continue;
+      }
+      attempt = send_packet(ctx, qp, slot);
+    }
     out |= attempt.out;
     if (!attempt.sent) {
       // A request that is wrong fails in its turn, when all before it are complete.
@@ -168,7 +182,7 @@ Transmitted transmit_requests(Context& ctx, Qp& qp) {
     }
     out |= begin_waiting(ctx, qp);
     // Others like it may follow.
-    plain = ctx.config.plain_path && slot.packets == 1 && is_plain_opcode(slot.opcode);
+    plain = ctx.config.plain_path && slot.packets == 1 && plain_kind(slot.opcode) != PlainNext::none;
   }
 }
 

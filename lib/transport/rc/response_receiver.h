@@ -13,4 +13,15 @@ namespace uroce::transport {
 Outcome on_read_response(Context& ctx, Qp& qp, const wire::Packet& packet);
 Outcome on_atomic_ack(Context& ctx, Qp& qp, const wire::Packet& packet);
 
+/// For shortcuts: the oldest request, where the response `psn` is the next one for it, no other one is missing or kept,
+/// and its request packets were sent once; nullptr otherwise.
+inline const SendSlot* awaiting(const Qp& qp, Psn psn) {
+  const auto& tx = qp.tx;
+  if (psn != tx.una || distance(psn, tx.sent) >= 0 || tx.oldest == tx.sq.next()) return nullptr;
+  const SendSlot& slot = qp.slot(tx.oldest);
+  const Recovery& r = *tx.recovery;
+  const bool alone = r.responses.nothing_beyond(psn) && r.responses_ahead.empty();
+  return slot.started && slot.has_response() && !slot.asked_again && alone ? &slot : nullptr;
+}
+
 }  // namespace uroce::transport

@@ -12,13 +12,14 @@ namespace {
 
 using wire::Opcode;
 
-void send_atomic_ack(Context& ctx, Qp& qp, const Resource& resource) {
+// `more`: other responses follow.
+void send_atomic_ack(Context& ctx, Qp& qp, PeerHeaders& headers, const Resource& resource, bool more) {
   TxFrame& frame = ctx.builder.next();
-  std::byte* const headers = FrameBuilder::extended_headers(frame, *qp.route);
-  store_aeth(headers, qp, wire::Aeth::ack(0), resource.msn);
-  store_be64(headers + wire::Aeth::kBytes, resource.atomic_result);
-  finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, Opcode::rc_atomic_ack), resource.first_psn,
-                 wire::Aeth::kBytes + wire::kAtomicAckEthBytes);
+  std::byte* const extended = headers.write(frame, opcode_of(qp, Opcode::rc_atomic_ack), resource.first_psn,
+                                            wire::Aeth::kBytes + wire::kAtomicAckEthBytes, {}, more);
+  store_aeth(extended, qp, wire::Aeth::ack(0), resource.msn);
+  store_be64(extended + wire::Aeth::kBytes, resource.atomic_result);
+  ctx.builder.add(frame);
 }
 
 Opcode read_opcode(bool first, bool last) {
@@ -26,8 +27,9 @@ Opcode read_opcode(bool first, bool last) {
   return last ? Opcode::rc_read_response_last : Opcode::rc_read_response_middle;
 }
 
-// One packet of a READ response. False: the region has gone.
-bool send_read_response(Context& ctx, Qp& qp, const Resource& resource, ResponseJob& job) {
+// One packet of a READ response. False: the region has gone. `more`: other responses follow.
+bool send_read_response(Context& ctx, Qp& qp, PeerHeaders& headers, const Resource& resource, ResponseJob& job,
+                        bool more) {
   const uint32_t offset = job.next << qp.mtu_shift;
   const uint32_t length = std::min(resource.length - offset, qp.mtu());
   TxFrame& frame = ctx.builder.next();
@@ -40,13 +42,12 @@ bool send_read_response(Context& ctx, Qp& qp, const Resource& resource, Response
     ctx.builder.add_payload(frame, place.host, length);
   }
   const bool last = job.next + 1 == job.end;
-  std::size_t extended = 0;
-  if (job.at_start || last) {
-    store_aeth(FrameBuilder::extended_headers(frame, *qp.route), qp, wire::Aeth::ack(0), resource.msn);
-    extended = wire::Aeth::kBytes;
-  }
-  finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, read_opcode(job.at_start, last)), resource.first_psn + job.next,
-                 extended, {.ecn = qp.ecn});
+  const bool has_aeth = job.at_start || last;
+  std::byte* const extended =
+      headers.write(frame, opcode_of(qp, read_opcode(job.at_start, last)), resource.first_psn + job.next,
+                    has_aeth ? wire::Aeth::kBytes : 0, {.ecn = qp.ecn}, more || !last);
+  if (has_aeth) store_aeth(extended, qp, wire::Aeth::ack(0), resource.msn);
+  ctx.builder.add(frame);
   if (qp.ecn != 0) charge_data(ctx, qp, frame);
   job.at_start = false;
   ++job.next;
@@ -80,18 +81,20 @@ Outcome send_jobs(Context& ctx, Qp& qp) {
   ResponseQueue& responses = qp.rx.responses;
   // Responses are paced only where marks report their congestion: the delay of requests says nothing about responses.
   const bool marked = qp.ecn != 0;
+  PeerHeaders headers(ctx, qp);
   Outcome out;
   while (ResponseJob* const next = responses.next_job(store)) {
     if (ctx.builder.full()) break;
     ResponseJob& job = *next;
     Resource& resource = store.resources()[job.resource];
+    const bool more = store.has_several_jobs();
     if (resource.atomic) {
-      send_atomic_ack(ctx, qp, resource);
+      send_atomic_ack(ctx, qp, headers, resource, more);
       ++job.next;
     } else if (marked && !may_send_data(ctx, qp)) {
       out |= Outcome::act(Outcome::kPacingTimer);
       break;
-    } else if (!send_read_response(ctx, qp, resource, job)) {
+    } else if (!send_read_response(ctx, qp, headers, resource, job, more)) {
       return out | reject_rest(qp, resource.first_psn + job.next);
     }
     if (job.next == job.end) responses.finish_job(store, job, resource);

@@ -33,10 +33,12 @@ auto bth_of(const Packet& p) {
                     h.dest_qpn, h.ack_request, h.reserved7, h.psn);
 }
 auto extended(const Packet& p) {
-  if (p.bth.opcode == Opcode::rc_send_only) return std::tuple(uint64_t{0}, 0u, 0u);
-  const bool ack = p.bth.opcode == Opcode::rc_ack;
-  return ack ? std::tuple(uint64_t{p.aeth.syndrome}, p.aeth.msn, 0u)
-             : std::tuple(p.reth.va, p.reth.rkey, p.reth.length);
+  const OpFlags has = p.op().flags;
+  const Reth reth = has.has(Op::reth) ? p.reth : Reth{};
+  const Aeth aeth = has.has(Op::aeth) ? p.aeth : Aeth{};
+  const AtomicEth atomic = has.has(Op::atomic_eth) ? p.atomic : AtomicEth{};
+  return std::tuple(reth.va, reth.rkey, reth.length, aeth.syndrome, aeth.msn, atomic.va, atomic.rkey, atomic.swap_add,
+                    atomic.compare, has.has(Op::atomic_ack_eth) ? p.atomic_ack : 0);
 }
 
 /// True when the frame is plain. A plain packet must be the one that parse() gives.
@@ -62,9 +64,27 @@ void mend_ipv4_checksum(Bytes& frame) {
   std::memcpy(ip + 10, &checksum, sizeof checksum);
 }
 
-constexpr Opcode kPlain[] = {Opcode::rc_write_only, Opcode::rc_send_only, Opcode::rc_ack};
+constexpr Opcode kPlain[] = {
+    Opcode::rc_send_first,
+    Opcode::rc_send_middle,
+    Opcode::rc_send_last,
+    Opcode::rc_send_only,
+    Opcode::rc_write_first,
+    Opcode::rc_write_middle,
+    Opcode::rc_write_last,
+    Opcode::rc_write_only,
+    Opcode::rc_read_request,
+    Opcode::rc_read_response_first,
+    Opcode::rc_read_response_middle,
+    Opcode::rc_read_response_last,
+    Opcode::rc_read_response_only,
+    Opcode::rc_ack,
+    Opcode::rc_compare_swap,
+    Opcode::rc_fetch_add,
+    Opcode::rc_atomic_ack,
+};
 
-TEST(PlainPacket, WritesAndSendsOfOnePacketAndAcksWithoutATagArePlain) {
+TEST(PlainPacket, PacketsOfTheseOpcodesWithoutATagArePlain) {
   for (const Route& route : test::sample_routes()) {
     for (const Opcode opcode : test::defined_opcodes()) {
       const bool kind = std::ranges::find(kPlain, opcode) != std::end(kPlain);
@@ -81,6 +101,13 @@ TEST(PlainPacket, TakesEveryLengthOfPayloadAndEthernetPadding) {
       frame.resize(frame.size() + 9);
       EXPECT_TRUE(is_plain(frame)) << length;
     }
+  }
+}
+
+TEST(PlainPacket, TakesEveryLengthOfAReadResponse) {
+  const Packet sample = test::sample_packet(Opcode::rc_read_response_only);
+  for (const std::size_t length : {0, 1, 2, 3, 4, 4096}) {
+    EXPECT_TRUE(is_plain(test::frame_of(sample, test::sample_routes()[0], test::sample_payload(length)))) << length;
   }
 }
 
@@ -128,7 +155,7 @@ TEST(PlainPacket, AgreesWithTheParserAboutRandomHeaders) {
   uint32_t plain = 0;
   for (int i = 0; i < 200'000; ++i) {
     const Route route = test::sample_routes()[random.below(4)];
-    Bytes frame = test::sample_frame(kPlain[random.below(3)], route);
+    Bytes frame = test::sample_frame(kPlain[random.below(std::size(kPlain))], route);
     for (uint64_t changes = random.below(4); changes > 0; --changes) {
       frame[12 + random.below(frame.size() - 12)] = static_cast<std::byte>(random.below(256));
     }

@@ -1,0 +1,118 @@
+#include "transport/rc/plain_middles.h"
+
+#include <algorithm>
+
+#include "transport/qp/inbound_write.h"
+#include "transport/qp/memory_access.h"
+#include "transport/qp/peer_frame.h"
+#include "transport/qp/receive_queue.h"
+#include "transport/qp/send_window.h"
+#include "transport/rc/completer.h"
+#include "transport/rc/request_packets.h"
+#include "transport/rc/responder.h"
+#include "transport/rc/response_placement.h"
+#include "transport/rc/response_receiver.h"
+#include "transport/rc/sack.h"
+
+namespace uroce::transport {
+namespace {
+
+using wire::Opcode;
+
+// How many packets in the middle of the message at the cursor may leave now, for the first time.
+uint32_t sendable_middles(const Qp& qp, const SendSlot& slot) {
+  const auto& tx = qp.tx;
+  const uint32_t packet = tx.cursor.packet();
+  const bool data = slot.is_write() || slot.takes_recv();
+  if (packet == 0 || qp.type != QpType::rc || qp.paced || slot.num_sge != 1 || !data) return 0;
+  if (slot.first_psn + packet != tx.sent) return 0;
+  if (slot.takes_recv() && tx.credits.exceeds(slot.ssn)) return 0;
+  const int32_t room = static_cast<int32_t>(tx.window) - distance(tx.sent, tx.una);
+  if (room <= 0) return 0;
+  return std::min(slot.packets - 1 - packet, static_cast<uint32_t>(room));
+}
+
+bool place_middle(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  InboundMessage& message = qp.rx.message;
+  if (packet.bth.opcode == Opcode::rc_send_middle) {
+    if (message.kind() != InboundMessage::Kind::send) return false;
+    return place_received(ctx, qp, message.bytes(), packet.payload) == WcStatus::success;
+  }
+  if (message.kind() != InboundMessage::Kind::write || !message.fits_reth({}, qp.mtu())) return false;
+  if (!qp.access.has(Access::remote_write)) return false;
+  const auto place = next_write_place(ctx, qp, {}, qp.mtu(), {});
+  if (place.result != memory::AccessResult::ok) return false;
+  place_write(place, packet.payload);
+  return true;
+}
+
+bool place_middle_response(Context& ctx, Qp& qp, const SendSlot& slot, const wire::Packet& packet) {
+  const int32_t index = distance(packet.bth.psn, slot.first_psn);
+  const bool middle = index > 0 && static_cast<uint32_t>(index) + 1 < slot.packets;
+  if (!slot.is_read() || !middle || packet.payload.size() != qp.mtu()) return false;
+  return place_response(ctx, qp, slot, packet) == WcStatus::success;
+}
+
+}  // namespace
+
+uint32_t transmit_plain_middles(Context& ctx, Qp& qp, const SendSlot& slot) {
+  uint32_t left = sendable_middles(qp, slot);
+  if (left == 0) return 0;
+  auto& tx = qp.tx;
+  const uint32_t mtu = qp.mtu();
+  const Sge& sge = slot.sges()[0];
+  const uint64_t from = sge.addr + (uint64_t{tx.cursor.packet()} << qp.mtu_shift);
+  const auto place = translate(ctx, qp, sge.lkey, from, uint64_t{left} << qp.mtu_shift, {});
+  if (place.result != memory::AccessResult::ok) return 0;
+  const Opcode opcode = slot.is_write() ? Opcode::rc_write_middle : Opcode::rc_send_middle;
+  const uint32_t interval = ack_request_interval(qp);
+  PeerHeaders headers(ctx, qp);
+  uint32_t sent = 0;
+  for (bool changed = false; left > 0 && !changed && !ctx.builder.full(); ++sent, --left) {
+    const bool ack_request = ack_request_is_due(ctx, qp, interval);
+    if (ack_request) note_ack_request(ctx, qp);
+    TxFrame& frame = ctx.builder.next();
+    ctx.builder.add_payload(frame, place.host + (std::size_t{sent} << qp.mtu_shift), mtu);
+    headers.write(frame, opcode, tx.sent, 0, {.ack_request = ack_request, .ecn = qp.ecn}, left > 1);
+    ctx.builder.add(frame);
+    changed = make_room(ctx, qp, tx.sent);
+    tx.recovery->loss.on_sent(tx.sent, false, ctx.now);
+    ++tx.sent;
+  }
+  tx.cursor.step(sent, slot.packets);
+  return sent;
+}
+
+Outcome on_plain_middle(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  auto& rx = qp.rx;
+  InboundMessage& message = rx.message;
+  const auto length = static_cast<uint32_t>(packet.payload.size());
+  const bool next = packet.bth.psn == rx.expected && length == qp.mtu() && !message.later_wait();
+  ctx.hand.drop();  // Until the payload is there nothing changes.
+  const bool placed = next && place_middle(ctx, qp, packet);
+  ctx.hand.take(qp);
+  if (!placed) [[unlikely]]
+    return on_request(ctx, qp, packet);
+  packet.bth.opcode == Opcode::rc_send_middle ? message.add_to_send(length) : message.add_to_write(length);
+  rx.expect_next(1);
+  if (!packet.bth.ack_request) return {};
+  if (qp.selective) note_arrival(ctx, qp, packet, false);
+  return rx.responses.queue_ack(packet.bth.psn);
+}
+
+Outcome on_plain_middle_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  auto& tx = qp.tx;
+  const Psn psn = packet.bth.psn;
+  const SendSlot* const slot = awaiting(qp, psn);
+  ctx.hand.drop();  // Until the payload is there nothing changes.
+  const bool placed = slot != nullptr && place_middle_response(ctx, qp, *slot, packet);
+  ctx.hand.take(qp);
+  if (!placed) [[unlikely]]
+    return on_read_response(ctx, qp, packet);
+  if (distance(slot->first_psn, tx.acked) > 0) tx.acked = slot->first_psn;
+  ++tx.una;
+  tx.recovery->loss.forget(psn, 1);
+  return on_progress(ctx, qp, psn);
+}
+
+}  // namespace uroce::transport

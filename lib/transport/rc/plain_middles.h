@@ -1,0 +1,24 @@
+// The shortcuts for the packets in the middle of long SENDs, WRITEs and READ responses, which are full, and alike but
+// for their PSN. First and last packets go the general way.
+//
+// They are the general way (rc/requester.h, rc/execute.h, rc/response_receiver.h) without the branches that other
+// packets need: the same checks, frames and state. None is inlined: a message of one packet needs fewer registers.
+#pragma once
+
+#include "transport/core/context.h"
+#include "transport/qp/outcome.h"
+#include "transport/qp/qp.h"
+
+namespace uroce::transport {
+
+/// The requester's shortcut sends packets in the middle of `slot`, the message at the cursor, while room, window and
+/// peer allow it. Returns how many.
+uint32_t transmit_plain_middles(Context& ctx, Qp& qp, const SendSlot& slot);
+
+/// The responder's does what on_request() does, for a packet of a SEND or WRITE. The QP is in RTS.
+Outcome on_plain_middle(Context& ctx, Qp& qp, const wire::Packet& packet);
+
+/// The requester's other one does what on_read_response() does. The QP is in RTS.
+Outcome on_plain_middle_response(Context& ctx, Qp& qp, const wire::Packet& packet);
+
+}  // namespace uroce::transport
