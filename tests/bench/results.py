@@ -32,17 +32,19 @@ def cell(row, column, values, goal=None):
     return found | ({"goal": list(goal)} if goal else {})
 
 
-def machine():
+def machine(counted=False):
+    """`counted`: the figures are counts, which other programs do not change."""
     release = ".".join(os.uname().release.split(".")[:2])
-    return f"{pair.cpu_model()}, {os.cpu_count()} cores, Linux {release}{pair.machine().removeprefix(pair.cpu_model())}"
+    disturbed = "" if counted else pair.machine().removeprefix(pair.cpu_model())
+    return f"{pair.cpu_model()}, {os.cpu_count()} cores, Linux {release}{disturbed}"
 
 
-def this_run():
+def this_run(counted=False):
     """Date, machine and command, without the options that change no figure, and without the place of another build."""
     command = " ".join([os.path.relpath(sys.argv[0], SOURCE), *sys.argv[1:]])
     command = re.sub(r" --save\b| --(?:build|json)[ =]\S+", "", command)
     command = re.sub(r" --(before|other)[ =]\S+", r" --\1 BUILD", command)
-    return {"date": datetime.date.today().isoformat(), "machine": machine(), "command": command}
+    return {"date": datetime.date.today().isoformat(), "machine": machine(counted), "command": command}
 
 
 def merged(kept, cells, run):
@@ -73,10 +75,10 @@ def write(subject, cells, run):
     print(f"saved to {file}; tests/bench/report writes the documents")
 
 
-def save(options, subject, cells):
-    """Where the command was given --save."""
+def save(options, subject, cells, counted=False):
+    """Where the command was given --save. `counted`: as for machine()."""
     if options.save:
-        write(subject, cells, this_run())
+        write(subject, cells, this_run(counted))
 
 
 def missed(figure):

@@ -54,11 +54,10 @@ TakeRecv take_recv(Context& ctx, Qp& qp) {
 }
 
 WcStatus place_received(const Context& ctx, const Qp& qp, uint64_t offset, std::span<const std::byte> payload) {
-  const QpCold& cold = *qp.cold;
-  // 10.2.9: the memory of a shared queue's receives is of the queue's domain, whichever the queue pair has.
-  const memory::PdId pd = cold.srq != nullptr ? cold.srq->pd : qp.pd;
-  return scatter(ctx, pd, {cold.recv_sges.data(), qp.rx.message.recv_num_sge()}, offset, payload);
+  return scatter(ctx, pd_of_recv(qp), {qp.cold->recv_sges.data(), qp.rx.message.recv_num_sge()}, offset, payload);
 }
+
+memory::PdId pd_of_recv(const Qp& qp) { return qp.cold->srq != nullptr ? qp.cold->srq->pd : qp.pd; }
 
 // In this order a kill between the stores costs one completion; in the other, there would be two.
 void publish_taken_recv(Qp& qp) {

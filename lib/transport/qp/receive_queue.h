@@ -13,6 +13,9 @@ enum class TakeRecv { taken, empty, invalid };
 TakeRecv take_recv(Context& ctx, Qp& qp);
 /// Places `payload` at byte `offset` of the receive in use.
 WcStatus place_received(const Context& ctx, const Qp& qp, uint64_t offset, std::span<const std::byte> payload);
+/// The domain of the receive in use. 10.2.9: the memory of a shared queue's receives is of the queue's domain,
+/// whichever the queue pair has.
+memory::PdId pd_of_recv(const Qp& qp);
 /// Call it after each packet. Gives the slot of a shared queue's receive back that is still in use, and tells the
 /// application's side who has it (queues::HeldRecv).
 inline void publish_recv_in_use(Qp& qp);

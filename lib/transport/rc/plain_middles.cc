@@ -10,7 +10,6 @@
 #include "transport/rc/completer.h"
 #include "transport/rc/request_packets.h"
 #include "transport/rc/responder.h"
-#include "transport/rc/response_placement.h"
 #include "transport/rc/response_receiver.h"
 #include "transport/rc/sack.h"
 
@@ -33,10 +32,10 @@ uint32_t sendable_middles(const Qp& qp, const SendSlot& slot) {
 }
 
 bool place_middle(Context& ctx, Qp& qp, const wire::Packet& packet) {
-  InboundMessage& message = qp.rx.message;
+  const InboundMessage& message = qp.rx.message;
   if (packet.bth.opcode == Opcode::rc_send_middle) {
-    if (message.kind() != InboundMessage::Kind::send) return false;
-    return place_received(ctx, qp, message.bytes(), packet.payload) == WcStatus::success;
+    if (message.kind() != InboundMessage::Kind::send || message.recv_num_sge() != 1) return false;
+    return place_in_one(ctx, pd_of_recv(qp), qp.cold->recv_sges[0], message.bytes(), packet.payload);
   }
   if (message.kind() != InboundMessage::Kind::write || !message.fits_reth({}, qp.mtu())) return false;
   if (!qp.access.has(Access::remote_write)) return false;
@@ -49,8 +48,8 @@ bool place_middle(Context& ctx, Qp& qp, const wire::Packet& packet) {
 bool place_middle_response(Context& ctx, Qp& qp, const SendSlot& slot, const wire::Packet& packet) {
   const int32_t index = distance(packet.bth.psn, slot.first_psn);
   const bool middle = index > 0 && static_cast<uint32_t>(index) + 1 < slot.packets;
-  if (!slot.is_read() || !middle || packet.payload.size() != qp.mtu()) return false;
-  return place_response(ctx, qp, slot, packet) == WcStatus::success;
+  if (!slot.is_read() || !middle || slot.num_sge != 1 || packet.payload.size() != qp.mtu()) return false;
+  return place_in_one(ctx, qp.pd, slot.sges()[0], static_cast<uint64_t>(index) << qp.mtu_shift, packet.payload);
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "transport/rc/plain_reads.h"
 
-#include <cstring>
-
 #include "transport/qp/memory_access.h"
 #include "transport/qp/peer_frame.h"
 #include "transport/qp/send_window.h"
@@ -125,15 +123,12 @@ Outcome on_plain_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (!is_lone_response(qp, packet)) return general(ctx, qp, packet);
   auto& tx = qp.tx;
   const SendSlot& slot = qp.slot(tx.oldest);
-  const Sge& sge = slot.sges()[0];
   const auto result = result_of(slot, packet);
-  if (result.empty()) return general(ctx, qp, packet);
-  const auto place = translate(ctx, qp, sge.lkey, sge.addr, result.size(), Access::local_write);
-  // A null region has no place: it drops the result.
-  if (place.result != memory::AccessResult::ok || place.host == nullptr) return general(ctx, qp, packet);
   ctx.hand.drop();  // Until the result is there nothing changes.
-  std::memmove(place.host, result.data(), result.size());
+  const bool placed = !result.empty() && place_in_one(ctx, qp.pd, slot.sges()[0], 0, result);
   ctx.hand.take(qp);
+  if (!placed) [[unlikely]]
+    return general(ctx, qp, packet);
   const Psn psn = packet.bth.psn;
   if (distance(psn, tx.acked) > 0) tx.acked = psn;
   LossDetector& loss = tx.recovery->loss;
