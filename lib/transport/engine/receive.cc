@@ -46,7 +46,6 @@ Outcome handle_packet(Context& ctx, Qp& qp, const wire::Packet& packet) {
   return marked | handle_response(ctx, qp, packet);
 }
 
-// Not inlined: a WRITE of one packet needs fewer registers.
 Outcome handle_other_plain_packet(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (packet.bth.opcode == wire::Opcode::rc_send_only) return on_plain_send(ctx, qp, packet);
   switch (packet.bth.opcode) {

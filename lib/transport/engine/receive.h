@@ -11,6 +11,7 @@ namespace uroce::transport {
 /// `packet` was admitted for `qp` (admission.h).
 Outcome handle_packet(Context& ctx, Qp& qp, const wire::Packet& packet);
 
+/// The part of handle_plain_packet() for all but WRITEs of one packet, which need fewer registers without it.
 Outcome handle_other_plain_packet(Context& ctx, Qp& qp, const wire::Packet& packet);
 /// The same for a plain packet that takes_plain() has admitted.
 inline Outcome handle_plain_packet(Context& ctx, Qp& qp, const wire::Packet& packet) {

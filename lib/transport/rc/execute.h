@@ -11,7 +11,7 @@ namespace uroce::transport {
 /// `packet` has the PSN that is expected. Its ACK or NAK, or its response, is queued.
 Outcome execute_request(Context& ctx, Qp& qp, const wire::Packet& packet);
 
-// --- What the shortcuts of READs and atomics share with it --------------------------------------------------------
+// --- Shared with the shortcuts of READs and atomics ---------------------------------------------------------------
 
 /// Keeps a READ, whose memory has been checked, and queues its response. False: the peer has more outstanding than was
 /// agreed (9.7.4.1.7), and nothing has been done.

@@ -6,12 +6,11 @@
 #include "transport/qp/memory_access.h"
 #include "transport/qp/peer_frame.h"
 #include "transport/qp/receive_queue.h"
-#include "transport/qp/send_window.h"
 #include "transport/rc/completer.h"
+#include "transport/rc/plain_write.h"
 #include "transport/rc/request_packets.h"
 #include "transport/rc/responder.h"
 #include "transport/rc/response_receiver.h"
-#include "transport/rc/sack.h"
 
 namespace uroce::transport {
 namespace {
@@ -73,9 +72,7 @@ uint32_t transmit_plain_middles(Context& ctx, Qp& qp, const SendSlot& slot) {
     TxFrame& frame = ctx.builder.next();
     ctx.builder.add_payload(frame, place.host + (std::size_t{sent} << qp.mtu_shift), mtu);
     headers.write(frame, opcode, tx.sent, 0, {.ack_request = ack_request, .ecn = qp.ecn}, left > 1);
-    ctx.builder.add(frame);
-    changed = make_room(ctx, qp, tx.sent);
-    tx.recovery->loss.on_sent(tx.sent, false, ctx.now);
+    changed = add_new(ctx, qp, frame, tx.sent);
     ++tx.sent;
   }
   tx.cursor.step(sent, slot.packets);
@@ -94,9 +91,7 @@ Outcome on_plain_middle(Context& ctx, Qp& qp, const wire::Packet& packet) {
     return on_request(ctx, qp, packet);
   packet.bth.opcode == Opcode::rc_send_middle ? message.add_to_send(length) : message.add_to_write(length);
   rx.expect_next(1);
-  if (!packet.bth.ack_request) return {};
-  if (qp.selective) note_arrival(ctx, qp, packet, false);
-  return rx.responses.queue_ack(packet.bth.psn);
+  return acknowledge_plain(ctx, qp, packet);
 }
 
 Outcome on_plain_middle_response(Context& ctx, Qp& qp, const wire::Packet& packet) {

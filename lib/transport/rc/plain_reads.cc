@@ -2,7 +2,6 @@
 
 #include "transport/qp/memory_access.h"
 #include "transport/qp/peer_frame.h"
-#include "transport/qp/send_window.h"
 #include "transport/qp/work_queue.h"
 #include "transport/rc/ack_timer.h"
 #include "transport/rc/completer.h"
@@ -29,9 +28,7 @@ void emit_plain_read(Context& ctx, Qp& qp, PeerHeaders& headers, const SendSlot&
   } else {
     atomic_header(slot).store(headers.write(frame, atomic_opcode(slot), psn, wire::AtomicEth::kBytes, {}, more));
   }
-  ctx.builder.add(frame);
-  make_room(ctx, qp, psn);
-  qp.tx.recovery->loss.on_sent(psn, false, ctx.now);
+  add_new(ctx, qp, frame, psn);
 }
 
 // --- Their execution ----------------------------------------------------------------------------------------------

@@ -26,10 +26,7 @@ bool emit(Context& ctx, Qp& qp, PeerHeaders& headers, const SendSlot& slot, cons
   // Behind a SEND's headers these bytes are not sent.
   wire::Reth{slot.remote_addr, slot.rkey, slot.length}.store(headers.write(
       frame, opcode, psn, send ? 0 : wire::Reth::kBytes, {.ack_request = ack_request, .ecn = qp.ecn}, !last));
-  ctx.builder.add(frame);
-  const bool changed = make_room(ctx, qp, psn);
-  qp.tx.recovery->loss.on_sent(psn, false, ctx.now);
-  return changed;
+  return add_new(ctx, qp, frame, psn);
 }
 
 }  // namespace

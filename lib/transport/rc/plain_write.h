@@ -33,13 +33,18 @@ inline bool execute_plain_write(Context& ctx, Qp& qp, const wire::Packet& packet
   return true;
 }
 
+/// Queues the ACK that a plain WRITE, or a packet in the middle of a message, asks for.
+inline Outcome acknowledge_plain(const Context& ctx, Qp& qp, const wire::Packet& packet) {
+  if (!packet.bth.ack_request) return {};
+  if (qp.selective) note_arrival(ctx, qp, packet, false);
+  return qp.rx.responses.queue_ack(packet.bth.psn);
+}
+
 /// As on_request(), for a plain WRITE. The QP is in RTS.
 inline Outcome on_plain_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (!execute_plain_write(ctx, qp, packet)) [[unlikely]]
     return on_request(ctx, qp, packet);
-  if (!packet.bth.ack_request) return {};
-  if (qp.selective) note_arrival(ctx, qp, packet, false);
-  return qp.rx.responses.queue_ack(packet.bth.psn);
+  return acknowledge_plain(ctx, qp, packet);
 }
 
 }  // namespace uroce::transport

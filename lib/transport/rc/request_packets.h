@@ -7,6 +7,7 @@
 #include "transport/core/context.h"
 #include "transport/qp/qp.h"
 #include "transport/qp/segment.h"
+#include "transport/qp/send_window.h"
 
 namespace uroce::transport {
 
@@ -35,6 +36,14 @@ inline bool responses_fit(const Context& ctx, const Qp& qp, uint32_t packets) {
   const auto outstanding = static_cast<uint32_t>(distance(tx.sent, tx.una));
   if (tx.rd_atomic >= qp.max_rd_atomic || outstanding >= kMaxReadPackets) return false;
   return tx.rd_atomic == 0 || outstanding + packets <= ctx.config.read_window_packets;
+}
+
+/// Adds a request packet that leaves for the first time to the burst. Returns whether the window may have changed.
+inline bool add_new(Context& ctx, Qp& qp, const TxFrame& frame, Psn psn) {
+  ctx.builder.add(frame);
+  const bool changed = make_room(ctx, qp, psn);
+  qp.tx.recovery->loss.on_sent(psn, false, ctx.now);
+  return changed;
 }
 
 // --- When a packet asks for an ACK ---------------------------------------------------------------------------------
