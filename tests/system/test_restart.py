@@ -58,6 +58,16 @@ class Restart(veth.Case):
         doctor.wait(30)
         self.assertIn("queue pairs outlive the next restart, by the service manager, too", doctor.output)
 
+    def restart(self, manager, daemon, user):
+        """The next daemon, and how many milliseconds nothing moved. None where the traffic has ended meanwhile."""
+        self.assertRegex(self.stop(daemon), LEFT)
+        self.assertEqual(list(manager.stored), ["uroce-estate"])
+        after = self.run_service(manager, user=user)
+        took = re.search(TOOK.format(daemon.process.pid), after.output)
+        self.assertIsNotNone(took, after.output)
+        frozen_ms, queue_pairs = map(int, took.groups())
+        return after, frozen_ms if queue_pairs else None
+
     def restarts(self, test, user=""):
         far, manager = self.serve(self.names[1]), ServiceManager(self, watchdog_us=20_000_000)
         frozen = []
@@ -66,18 +76,16 @@ class Restart(veth.Case):
             daemon = self.run_service(manager, user=user)
             pair = self.traffic_to(daemon, far, test, seconds)
             for _ in range(RESTARTS):
-                self.assertRegex(self.stop(daemon), LEFT)
-                self.assertEqual(list(manager.stored), ["uroce-estate"])
-                before, daemon = daemon, self.run_service(manager, user=user)
-                if any(one.process.poll() is not None for one in pair):
+                before = daemon.process.pid
+                daemon, frozen_ms = self.restart(manager, daemon, user)
+                if frozen_ms is None:
                     break
-                self.assertRegex(daemon.output, TOOK.format(before.process.pid))
-                frozen.append(int(re.search(r"frozen (\d+) ms", daemon.output).group(1)))
-                self.assert_shown(daemon, before.process.pid)
+                frozen.append(frozen_ms)
+                self.assert_shown(daemon, before)
                 manager.wait_for("FDSTOREREMOVE")
                 manager.wait_for("WATCHDOG")
                 self.assertEqual(manager.stored, {})
-            lasted = all(one.process.poll() is None for one in pair)
+            lasted = frozen_ms is not None and all(one.process.poll() is None for one in pair)
             self.finish_both(*pair)
             self.stop(daemon)
             manager.drop()
