@@ -1,5 +1,5 @@
 // The parser's shortcut for plain packets: RC's SENDs, WRITEs, READs, atomics, responses and ACKs, without immediate
-// data and a key to invalidate, in IPv4 or IPv6 without a tag.
+// data and a key to invalidate, in IPv4 or IPv6 without a tag. Another one takes UD's SENDs.
 //
 // It is parse() without the branches that other packets need. A packet that it does not take may be another kind or
 // wrong: parse() finds out.
@@ -21,6 +21,7 @@ namespace plain {
 inline constexpr std::size_t kAckBytes = Bth::kBytes + Aeth::kBytes + kIcrcBytes;
 inline constexpr std::size_t kEmptyWriteBytes = Bth::kBytes + Reth::kBytes + kIcrcBytes;
 inline constexpr std::size_t kEmptySendBytes = Bth::kBytes + kIcrcBytes;
+inline constexpr std::size_t kEmptyDatagramBytes = Bth::kBytes + Deth::kBytes + kIcrcBytes;
 static_assert(kEmptySendBytes < kAckBytes);  // an empty SEND is not plain
 
 /// A set of RC's opcodes, all below 32.
@@ -50,16 +51,11 @@ inline constexpr OpcodeSet kOpcodes = kWithReth | kWithoutHeader | kWithAeth |
                                       OpcodeSet(Opcode::rc_ack, Opcode::rc_read_request, Opcode::rc_compare_swap,
                                                 Opcode::rc_fetch_add, Opcode::rc_atomic_ack);
 
-// Most packets that are not plain show it here.
-inline bool is_plain_opcode(const std::byte* bth) {
-  const uint8_t opcode = load8(bth);
-  return opcode < 32 && kOpcodes.has(static_cast<Opcode>(opcode));
-}
-
 // The bytes from the BTH to the ICRC; 0: not plain. The frame has at least an IPv4 header, UDP and an ACK.
+template <class Kind>
 inline std::size_t read_ipv4(std::span<const std::byte> frame, Packet& packet) {
   const std::byte* ip = frame.data() + kEthernetBytes;
-  if (!is_plain_opcode(ip + kIpv4Bytes + kUdpBytes)) return 0;
+  if (!Kind::has_opcode(ip + kIpv4Bytes + kUdpBytes)) return 0;
   // Neither MF nor an offset, and UDP.
   if ((load_be32(ip + 6) & 0x3fff00ff) != kProtocolUdp) return 0;
   const std::size_t total = load_be16(ip + 2);
@@ -77,12 +73,13 @@ inline std::size_t read_ipv4(std::span<const std::byte> frame, Packet& packet) {
   return total - kIpv4Bytes - kUdpBytes;
 }
 
+template <class Kind>
 inline std::size_t read_ipv6(std::span<const std::byte> frame, Packet& packet) {
   constexpr std::size_t kBefore = kEthernetBytes + kIpv6Bytes;
   constexpr std::size_t kLeast = kUdpBytes + kAckBytes;
   if (frame.size() < kBefore + kLeast) return 0;
   const std::byte* ip = frame.data() + kEthernetBytes;
-  if (!is_plain_opcode(ip + kIpv6Bytes + kUdpBytes)) return 0;
+  if (!Kind::has_opcode(ip + kIpv6Bytes + kUdpBytes)) return 0;
   if (load8(ip + 6) != kProtocolUdp) return 0;
   const std::size_t length = load_be16(ip + 4);
   if (length < kLeast || length > frame.size() - kBefore) return 0;
@@ -148,24 +145,44 @@ inline bool read_transport(const std::byte* bth, std::size_t bytes, Packet& pack
   return true;
 }
 
-}  // namespace plain
+struct Rc {
+  // Most packets that are not plain show it here.
+  static bool has_opcode(const std::byte* bth) {
+    const uint8_t opcode = load8(bth);
+    return opcode < 32 && kOpcodes.has(static_cast<Opcode>(opcode));
+  }
+  static bool read(const std::byte* bth, std::size_t bytes, Packet& packet) {
+    return read_transport(bth, bytes, packet);
+  }
+};
 
-/// True: `packet` is what parse() gives, but keeps the extended headers that it had and this frame has not. False: ask
-/// parse(); `packet` has no meaning.
-[[gnu::always_inline]] inline bool parse_plain(std::span<const std::byte> frame, Icrc icrc, Packet& packet) {
-  constexpr std::size_t kLeast = kEthernetBytes + kIpv4Bytes + kUdpBytes + plain::kAckBytes;
+struct Datagram {
+  static bool has_opcode(const std::byte* bth) { return load8(bth) == static_cast<uint8_t>(Opcode::ud_send_only); }
+  static bool read(const std::byte* bth, std::size_t bytes, Packet& packet) {
+    packet.bth.read(bth);
+    const std::size_t payload_and_pad = bytes - kEmptyDatagramBytes;
+    if (bytes < kEmptyDatagramBytes || payload_and_pad % 4 != 0 || packet.bth.pad > payload_and_pad) return false;
+    packet.deth = Deth::load(bth + Bth::kBytes);
+    packet.payload = {bth + Bth::kBytes + Deth::kBytes, payload_and_pad - packet.bth.pad};
+    return packet.bth.version == 0;
+  }
+};
+
+template <class Kind>
+[[gnu::always_inline]] inline bool parse_kind(std::span<const std::byte> frame, Icrc icrc, Packet& packet) {
+  constexpr std::size_t kLeast = kEthernetBytes + kIpv4Bytes + kUdpBytes + kAckBytes;
   if (frame.size() < kLeast) return false;
   // The Ethertype, the IP version and, in IPv4, the header's length without options.
   const uint32_t kind = load_be32(frame.data() + kEthernetBytes - 2);
   std::size_t bytes = 0;
   if ((kind & 0xffffff00) == (uint32_t{kEthertypeIpv4} << 16 | 0x4500)) {
-    bytes = plain::read_ipv4(frame, packet);
+    bytes = read_ipv4<Kind>(frame, packet);
   } else if ((kind & 0xfffff000) == (uint32_t{kEthertypeIpv6} << 16 | 0x6000)) {
-    bytes = plain::read_ipv6(frame, packet);
+    bytes = read_ipv6<Kind>(frame, packet);
   }
   if (bytes == 0) return false;
   const std::byte* bth = frame.data() + packet.bth_offset;
-  if (!plain::read_transport(bth, bytes, packet)) return false;
+  if (!Kind::read(bth, bytes, packet)) return false;
   packet.frame = frame.data();
   packet.l3_offset = kEthernetBytes;
   packet.vlan.reset();
@@ -174,6 +191,18 @@ inline bool read_transport(const std::byte* bth, std::size_t bytes, Packet& pack
   if (icrc != Icrc::check) return true;
   const std::byte* trailer = bth + bytes - kIcrcBytes;
   return icrc_of({frame.data() + kEthernetBytes, trailer}, packet.ip_version) == load_le32(trailer);
+}
+
+}  // namespace plain
+
+/// True: `packet` is what parse() gives, but keeps the extended headers that it had and this frame has not. False: ask
+/// parse(); `packet` has no meaning.
+[[gnu::always_inline]] inline bool parse_plain(std::span<const std::byte> frame, Icrc icrc, Packet& packet) {
+  return plain::parse_kind<plain::Rc>(frame, icrc, packet);
+}
+/// The same for a SEND of UD. Not inlined: RC needs fewer registers.
+[[gnu::noinline]] inline bool parse_plain_datagram(std::span<const std::byte> frame, Icrc icrc, Packet& packet) {
+  return plain::parse_kind<plain::Datagram>(frame, icrc, packet);
 }
 
 /// As parse_plain(), for a frame whose payload lies apart and that has no ICRC; `headers` as parse_apart() takes them.

@@ -5,12 +5,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "tests/sim/options.h"
+#include "tests/sim/two_ways.h"
 #include "tests/sim/world.h"
-#include "wire/packet.h"
-#include "wire/text.h"
 
 namespace uroce::test {
 namespace {
@@ -23,48 +20,12 @@ constexpr uint64_t kRuns = 100;
 
 /// The frames that each host of a run sent, and the results that its applications saw.
 struct Seen {
-  struct Sent {
-    Nanos at;
-    std::size_t host;
-    Frame bytes;
-    bool operator==(const Sent&) const = default;
-  };
-  std::vector<Sent> frames;
+  std::vector<SeenFrame> frames;
   std::string violation;
   std::string failures;
   std::vector<uint64_t> outcomes;
   std::vector<std::vector<uint64_t>> counters;
 };
-
-std::string text(const std::vector<Seen::Sent>& frames, std::vector<Seen::Sent>::const_iterator at) {
-  if (at == frames.end()) return "none";
-  return fmt::format("{} ns host {}: {}", at->at.count(), at->host, wire::to_text(*wire::parse(at->bytes)));
-}
-
-std::string first_difference(const Seen& a, const Seen& b) {
-  const auto [general, plain] = std::ranges::mismatch(a.frames, b.frames);
-  if (general == a.frames.end() && plain == b.frames.end()) return {};
-  return fmt::format("frame {}:\n  the general way: {}\n  with shortcuts:  {}", general - a.frames.begin(),
-                     text(a.frames, general), text(b.frames, plain));
-}
-
-// Counters that frames do not show: drops by reason, completions, guesses' causes.
-std::vector<uint64_t> counters_of(const transport::Engine& engine) {
-  const transport::EngineCounters& counters = engine.counters();
-  const transport::Traffic traffic = engine.traffic().sum();
-  std::vector<uint64_t> all{traffic.rx_packets,
-                            traffic.rx_bytes,
-                            traffic.tx_packets,
-                            traffic.tx_bytes,
-                            counters.send_completions.get(),
-                            counters.error_completions.get(),
-                            counters.acks_sent.get(),
-                            counters.acks_received.get(),
-                            counters.parked_packets.get(),
-                            counters.retransmitted_packets.get()};
-  for (const Counter& drop : counters.drops) all.push_back(drop.get());
-  return all;
-}
 
 struct Plan {
   WorldOptions world;
@@ -166,7 +127,7 @@ TEST(PlainPath, SendsTheFramesOfTheGeneralWay) {
     const Seen plain = run(plan, true);
     EXPECT_EQ(general.violation, "");
     EXPECT_EQ(general.failures, "");
-    EXPECT_EQ(first_difference(general, plain), "");
+    EXPECT_EQ(first_difference(general.frames, plain.frames), "");
     EXPECT_EQ(general.violation, plain.violation);
     EXPECT_EQ(general.outcomes, plain.outcomes);
     EXPECT_EQ(general.counters, plain.counters);

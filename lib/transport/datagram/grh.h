@@ -12,12 +12,20 @@ namespace uroce::transport {
 inline constexpr std::size_t kGrhBytes = 40;
 using Grh = std::array<std::byte, kGrhBytes>;
 
-/// The IPv6 header, or the IPv4 header in the last 20 bytes.
-inline Grh grh_of(const wire::Packet& packet) {
+/// Writes the IPv6 header, or the IPv4 header in the last 20 bytes.
+inline void write_grh(std::byte* to, const wire::Packet& packet) {
   constexpr std::size_t kIpv4Bytes = 20;
-  Grh grh{};
-  const std::size_t length = packet.ip_version == 4 ? kIpv4Bytes : kGrhBytes;
-  std::memcpy(grh.data() + kGrhBytes - length, packet.frame + packet.l3_offset, length);
+  const std::byte* const ip = packet.frame + packet.l3_offset;
+  if (packet.ip_version != 4) {
+    std::memcpy(to, ip, kGrhBytes);
+    return;
+  }
+  std::memset(to, 0, kGrhBytes - kIpv4Bytes);
+  std::memcpy(to + kGrhBytes - kIpv4Bytes, ip, kIpv4Bytes);
+}
+inline Grh grh_of(const wire::Packet& packet) {
+  Grh grh;
+  write_grh(grh.data(), packet);
   return grh;
 }
 

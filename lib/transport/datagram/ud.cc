@@ -3,9 +3,7 @@
 #include <cstring>
 
 #include "base/datagram_flags.h"
-#include "base/qkey.h"
 #include "transport/core/guess.h"
-#include "transport/datagram/address_handles.h"
 #include "transport/datagram/grh.h"
 #include "transport/datagram/multicast.h"
 #include "transport/qp/plain_recv.h"
@@ -15,18 +13,8 @@
 namespace uroce::transport {
 namespace {
 
-// --- Q_Keys (IBTA vol. 1, 10.2.5) -------------------------------------------------------------------------------
-
-// The Q_Key to send. If the work request's Q_Key has the high bit set, the QP's Q_Key is sent instead. So only a
-// program that may set a QP's Q_Key can send a controlled one.
-uint32_t qkey_to_send(const Qp& qp, uint32_t asked) {
-  return (asked & kControlledQkey) != 0 ? qp.cold->attr.qkey : asked;
-}
-
-// Without the right Q_Key a datagram is dropped silently.
+// Without the right Q_Key a datagram is dropped silently (IBTA vol. 1, 10.2.5).
 bool qkey_matches(const Qp& qp, const wire::Packet& packet) { return packet.deth.qkey == qp.cold->attr.qkey; }
-
-// ----------------------------------------------------------------------------------------------------------------
 
 bool can_be_sent(const Qp& qp, SendSlot& slot, const AddressHandle* handle) {
   if (handle == nullptr || slot.destination().qpn > Psn::kMask) slot.status = WcStatus::local_qp_operation_error;
@@ -50,8 +38,7 @@ bool place_plain(Context& ctx, Qp& qp, const wire::Packet& packet) {
   std::byte* const place = recv.place(ctx, kGrhBytes + packet.payload.size());
   if (place == nullptr) return false;
   ctx.hand.drop();  // Until the bytes are there nothing changes.
-  const Grh grh = grh_of(packet);
-  std::memcpy(place, grh.data(), grh.size());
+  write_grh(place, packet);
   std::memmove(place + kGrhBytes, packet.payload.data(), packet.payload.size());
   ctx.hand.take(qp);
   recv.take(ctx, qp);
@@ -80,14 +67,11 @@ bool send_datagram(Context& ctx, Qp& qp, SendSlot& slot) {
   // for the wire.
   const bool to_group = handle->multicast && to.qpn == kMulticastQpn;
   const bool returned = tx.cursor.packet() != 0;
-  ctx.builder.finish(frame,
-                     {.route = handle->route,
-                      .qpn = to.qpn,
-                      .udp_source = wire::udp_source_port(handle->flow_label, qp.qpn, to.qpn),
-                      .pkey = qp.pkey,
-                      .loopback = handle->loopback || returned},
-                     imm ? wire::Opcode::ud_send_only_imm : wire::Opcode::ud_send_only, slot.first_psn,
-                     wire::Deth::kBytes + (imm ? wire::kImmBytes : 0), {.solicited = slot.has(SendFlag::solicited)});
+  FrameBuilder::Destination destination = destination_of(qp, *handle, to.qpn);
+  destination.loopback |= returned;
+  ctx.builder.finish(frame, destination, imm ? wire::Opcode::ud_send_only_imm : wire::Opcode::ud_send_only,
+                     slot.first_psn, wire::Deth::kBytes + (imm ? wire::kImmBytes : 0),
+                     {.solicited = slot.has(SendFlag::solicited)});
   wire::set_dst_mac(frame.header.data(), handle->dst_mac.load());
   if (to_group && !returned && !ctx.groups.members(handle->dgid).empty()) {
     tx.cursor.move_to(tx.cursor.index(), 1);

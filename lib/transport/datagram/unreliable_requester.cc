@@ -1,5 +1,6 @@
 #include "transport/datagram/unreliable_requester.h"
 
+#include "transport/datagram/plain_datagrams.h"
 #include "transport/datagram/raw_packet.h"
 #include "transport/datagram/uc.h"
 #include "transport/datagram/ud.h"
@@ -41,6 +42,7 @@ Outcome transmit_unreliable(Context& ctx, Qp& qp) {
   auto& tx = qp.tx;
   if (qp.state == QpState::error || qp.state == QpState::sqe || qp.flushing) return Outcome::act(Outcome::kFlush);
   if (qp.state != QpState::rts && qp.state != QpState::sqd) return {};
+  if (ctx.config.plain_path && qp.type == QpType::ud && qp.state == QpState::rts) transmit_plain_datagrams(ctx, qp);
   Outcome out;
   while (!ctx.builder.full()) {
     if (tx.cursor.index() == tx.sq.next() && (qp.state != QpState::rts || !fetch_wqe(ctx, qp))) break;

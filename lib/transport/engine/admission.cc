@@ -38,12 +38,21 @@ wire::Drop check_path(const Qp& qp, const wire::Packet& packet) {
   return vlan_of(packet) == own_vlan ? wire::Drop::none : wire::Drop::vlan_mismatch;
 }
 
+constexpr uint64_t kIpv4Prefix = uint64_t{0xffff} << 32;  // in the lower half of an IPv4 address's GID
+
 // A datagram may come from any address, but must be for an address of this port. Not inlined: its registers would be
 // saved for every packet.
 [[gnu::noinline]] wire::Drop check_destination(const Context& ctx, std::span<const Gid> gids,
                                                const wire::Packet& packet) {
   if (!vlan_matches(ctx, packet)) return wire::Drop::vlan_mismatch;
-  const bool ours = std::ranges::find(gids, packet.destination()) != gids.end();
+  const std::byte* const ip = packet.frame + packet.l3_offset;
+  const bool ipv4 = packet.ip_version == 4;
+  const uint64_t upper = ipv4 ? 0 : load_be64(ip + 24);
+  const uint64_t lower = ipv4 ? kIpv4Prefix | load_be32(ip + 16) : load_be64(ip + 32);
+  const bool ours = std::ranges::any_of(gids, [&](const Gid& gid) {
+    const auto bytes = std::as_bytes(std::span(gid.bytes));
+    return load_be64(bytes.data()) == upper && load_be64(bytes.data() + 8) == lower;
+  });
   return ours ? wire::Drop::none : wire::Drop::address_not_ours;
 }
 

@@ -47,7 +47,7 @@ void Engine::on_frames(std::span<const RxFrame> frames, Nanos now) {
 }
 
 // Inlined into its callers: the registers of a call would be saved for every packet.
-inline void Engine::dispatch_plain(const wire::Packet& packet, Qp& qp) {
+[[gnu::always_inline]] inline void Engine::dispatch_plain(const wire::Packet& packet, Qp& qp) {
   owe(qp.tx.owner, work::kReceived + static_cast<uint32_t>(packet.payload.size()));
   ctx_.hand.take(qp);
   dispatcher_.apply(qp, handle_plain_packet(ctx_, qp, packet));
@@ -70,7 +70,7 @@ void Engine::parse_burst(std::span<const RxFrame> frames, std::size_t bytes) {
     // Made where it stays: a packet is so large that a copy shows.
     wire::Packet& packet = packets[good];
     bool plain = plain_path && wire::parse_plain(frame.bytes, how, packet);
-    if (!plain) {
+    if (!plain && !(plain_path && wire::parse_plain_datagram(frame.bytes, how, packet))) {
       const wire::Drop reason = wire::parse(frame.bytes, how, packet);
       if (reason != wire::Drop::none) {
         ctx_.count_drop(reason);

@@ -2,11 +2,11 @@
 
 #include "transport/qp/memory_access.h"
 #include "transport/qp/peer_frame.h"
+#include "transport/qp/plain_wqe.h"
 #include "transport/qp/work_queue.h"
 #include "transport/rc/ack_timer.h"
 #include "transport/rc/completer.h"
 #include "transport/rc/execute.h"
-#include "transport/rc/plain_wqe.h"
 #include "transport/rc/request_packets.h"
 #include "transport/rc/responder.h"
 #include "transport/rc/response_receiver.h"

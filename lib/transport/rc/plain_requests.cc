@@ -2,9 +2,9 @@
 
 #include "transport/qp/memory_access.h"
 #include "transport/qp/peer_frame.h"
+#include "transport/qp/plain_wqe.h"
 #include "transport/qp/send_window.h"
 #include "transport/rc/ack_timer.h"
-#include "transport/rc/plain_wqe.h"
 #include "transport/rc/request_packets.h"
 
 namespace uroce::transport {
