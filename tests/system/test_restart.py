@@ -41,7 +41,8 @@ class Restart(veth.Case):
         return self.finish(daemon, 40, code)
 
     def traffic_to(self, server, client, test="write_bw", seconds=3):
-        pair = self.traffic(test, self.names, by(server), by(client), "-D", str(seconds), "--verify", "-s", "65536")
+        pair = self.traffic(test, self.names, by(server), by(client), *veth.PATIENT, "-D", str(seconds), "--verify", "-s",
+                            "65536")
         for one in pair:
             one.wait_for("#bytes", 20)
         return pair

@@ -1,9 +1,6 @@
 #include "transport/datagram/plain_datagrams.h"
 
-#include "base/datagram_flags.h"
-#include "base/qkey.h"
 #include "transport/datagram/address_handles.h"
-#include "transport/datagram/multicast.h"
 #include "transport/datagram/ud.h"
 #include "transport/qp/memory_access.h"
 #include "transport/qp/plain_wqe.h"
