@@ -2,12 +2,15 @@
 """Counts test cases from JUnit files and single steps, and ends with the line `N passed, N failed, N skipped`.
 
 Usage: summary.py [--step NAME=passed|failed|skipped]... [JUNIT.xml]...
-Exit code 1 when a case failed, or when there was none at all.
+Before it stand the failed cases, with the end of what their suites said to stderr. Exit code 1 when a case failed, or when there
+was none at all.
 """
 
 import argparse
 import sys
 import xml.etree.ElementTree as tree
+
+LINES = 80  # of each suite: the end, where the reason stands
 
 
 def cases(path):
@@ -19,6 +22,15 @@ def cases(path):
             yield f"{suite.get('name')}: {case.get('name')}", outcome
 
 
+def failures(path):
+    """The end of what each suite with a failed case said to stderr."""
+    for suite in tree.parse(path).getroot().iter("testsuite"):
+        if suite.find("testcase/failure") is not None or suite.find("testcase/error") is not None:
+            for said in suite.iter("system-err"):
+                yield f"== {suite.get('name')}"
+                yield from (said.text or "").splitlines()[-LINES:]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--step", action="append", default=[])
@@ -28,6 +40,9 @@ def main():
     found = [case for path in args.junit for case in cases(path)]
     found += [tuple(step.rsplit("=", 1)) for step in args.step]
     count = {outcome: sum(1 for _, o in found if o == outcome) for outcome in ("passed", "failed", "skipped")}
+    for path in args.junit:
+        for line in failures(path):
+            print(line)
     for outcome in ("skipped", "failed"):
         for name, o in found:
             if o == outcome:

@@ -15,6 +15,7 @@ import unittest
 
 import harness
 import replacing
+import veth
 from harness import BUILD
 from replacing import BELONGINGS, FAILED, READY
 from veth import UROCE, UROCED, by
@@ -113,7 +114,7 @@ class ExactlyOnce(Case):
         """Server and client of clients/alive.cc, both running."""
         port, programs = harness.free_port(), []
         for daemon, last in zip(daemons, ((), ("--lanes", lanes, f"10.199.0.{self.names.index(daemons[0].space) + 1}"))):
-            programs.append(self.start([RUN, CLIENT, "--device", "uroce0", "--port", port, "--timeout", "16", *last], daemon.space,
+            programs.append(self.start([RUN, CLIENT, "--device", "uroce0", "--port", port, "--timeout", veth.PATIENT[1], *last], daemon.space,
                                        env={"UROCE_SOCKET": str(daemon.socket)}))
         for one in programs:
             one.wait_for("running", 60)
