@@ -31,6 +31,7 @@ EtherSink::EtherSink(const Port& port, TxPath& path, Handover& handover, rte_mem
       pool_(port.pool()),
       external_pool_(external_pool),
       external_(external_pool != nullptr ? port.external() : ExternalMemory::never),
+      most_(port.joins_frames() ? kJoined : kPending),
       fills_ip_checksum_(port.fills_ip_checksum()),
       missing_icrc_(missing_icrc_flag()),
       loopback_(handover),
@@ -44,7 +45,7 @@ EtherSink::~EtherSink() {
 std::size_t EtherSink::room() {
   if (port_.holds_frames()) return 0;
   if (pending() && !may_wait()) flush();
-  std::size_t room = kPending - std::max(tx_count_, loopback_.size());
+  std::size_t room = std::min({most_ - tx_count_, LoopbackQueue::kRoom - loopback_.size(), stash_.size()});
   if (room > stash_count_ && !refill(room)) room = stash_count_;
   return room;
 }

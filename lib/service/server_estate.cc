@@ -9,6 +9,7 @@
 #include "service/estate_of_devices.h"
 #include "service/estate_of_xrc.h"
 #include "service/server_impl.h"
+#include "transport/qp/send_slot.h"
 
 namespace uroce::service {
 namespace {
@@ -17,6 +18,8 @@ namespace {
 constexpr std::chrono::seconds kRequestPatience{6};
 constexpr std::chrono::seconds kLongestPatience{30};
 constexpr std::chrono::milliseconds kStandstill{100};
+/// For WRITEs under way, when no others begin in their form.
+constexpr std::chrono::milliseconds kWritePatience{500};
 
 }  // namespace
 
@@ -51,6 +54,39 @@ void Server::Impl::write_numbers(const EstateVersions& versions) {
   bequeath_numbers(all_devices, rows);
 }
 
+// An engine that does not answer fails the pause that follows.
+void Server::Impl::keep_writes_whole(bool whole) {
+  writes_are_whole = whole;
+  for (const auto& device : all_devices) {
+    const auto lock = device->runner().lock();
+    for (uint32_t engine = 0; engine < device->engines(); ++engine) {
+      (void)device->runner().run(engine, [whole](transport::Engine& e) { e.keep_writes_whole(whole); });
+    }
+  }
+}
+
+Result<void> Server::Impl::finish_onlies(const EstateVersions& versions) {
+  if (versions.snapshot >= transport::kSnapshotWithOnlies) return {};
+  keep_writes_whole(true);
+  const auto limit = std::chrono::steady_clock::now() + kWritePatience;
+  for (;;) {
+    bool any = false;
+    for (const auto& device : all_devices) {
+      const auto lock = device->runner().lock();
+      for (uint32_t engine = 0; engine < device->engines(); ++engine) {
+        (void)device->runner().run(engine, [&any](transport::Engine& e) { any |= e.has_onlies(); });
+      }
+    }
+    if (!any) return {};
+    if (std::chrono::steady_clock::now() > limit) {
+      return fail(ETIMEDOUT, fmt::format("RDMA WRITEs that began in a form which the successor's release does not know "
+                                         "are not done within {} ms; try again",
+                                         kWritePatience.count()));
+    }
+    all_devices.front()->runner().host().wait_step();
+  }
+}
+
 Result<void> Server::Impl::stand_still(const EstateVersions& versions) {
   threads_gate.close();
   Result<void> still;
@@ -59,6 +95,7 @@ Result<void> Server::Impl::stand_still(const EstateVersions& versions) {
                                         kRequestPatience.count()));
   }
   if (still) still = check_objects(versions);  // the engines still turn
+  if (still) still = finish_onlies(versions);
   // A turn of the manager's may need an engine.
   if (still && connection_manager != nullptr) still = connection_manager->pause();
   if (still) write_numbers(versions);
@@ -68,6 +105,7 @@ Result<void> Server::Impl::stand_still(const EstateVersions& versions) {
     while (device != all_devices.begin()) (void)(*--device)->runner().resume();
   }
   if (still) return still;
+  if (writes_are_whole) keep_writes_whole(false);
   numbers_written = Estate();
   if (connection_manager != nullptr) connection_manager->resume();
   threads_gate.open();
@@ -78,6 +116,7 @@ void Server::Impl::move_on() {
   for (const auto& device : all_devices) {
     if (auto resumed = device->runner().resume(); !resumed) log(Severity::error, resumed.error().text);
   }
+  if (writes_are_whole) keep_writes_whole(false);
   if (connection_manager != nullptr) connection_manager->resume();
   threads_gate.open();
   for (const auto& client : std::exchange(not_inherited, {})) client->disconnect();

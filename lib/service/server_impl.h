@@ -42,6 +42,7 @@ struct Server::Impl final : ServerView {
   EarlierCounters earlier;
   Gate threads_gate;
   bool connections_lost = false;                       // what connection_manager has makes no sense
+  bool writes_are_whole = false;                       // by finish_onlies(), until the engines go on
   Estate numbers_written;                              // by stand_still(), before the engines are paused
   std::vector<std::shared_ptr<Client>> inherited;      // not yet served
   std::vector<std::shared_ptr<Client>> not_inherited;  // of the other daemon's, to be disconnected
@@ -119,6 +120,9 @@ struct Server::Impl final : ServerView {
   Result<void> check_objects(const EstateVersions& versions) const;
   /// Holds the programs' threads and the engines. Errors: ETIMEDOUT, and those of check_objects(), with nothing held.
   Result<void> stand_still(const EstateVersions& versions);
+  /// Returns once no WRITE is under way for which the snapshots of `versions` have no place. The engines turn.
+  Result<void> finish_onlies(const EstateVersions& versions);
+  void keep_writes_whole(bool whole);
   /// In place of stand_still(): see Server::outlive_threads().
   std::size_t outlive_threads();
   void write_numbers(const EstateVersions& versions);

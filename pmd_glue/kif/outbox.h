@@ -30,7 +30,7 @@ struct SendCounters {
 class Outbox {
  public:
   /// Frames that one call looks at.
-  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMost = 124;
 
   Outbox(const Outbox&) = delete;
   Outbox& operator=(const Outbox&) = delete;

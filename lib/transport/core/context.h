@@ -60,9 +60,10 @@ struct Context {
   const XrcSrqTable& xrc_srqs;
   const FlowTable& flows;
   Hand hand;
-  Nanos now{0};        ///< of the burst
-  bool alone = false;  ///< no QP but the one whose turn it is has anything to send
-  BlockPool windows;   ///< for SendTimes
+  Nanos now{0};               ///< of the burst
+  bool whole_writes = false;  ///< no WRITE begins as Onlies (SendSlot::as_onlies)
+  bool alone = false;         ///< no QP but the one whose turn it is has anything to send
+  BlockPool windows;          ///< for SendTimes
   FramePool frames;
   std::array<std::byte, FramePool::kFrameBytes> parked{};  ///< for wire::in_one_piece()
   SecretStream epochs;

@@ -109,7 +109,8 @@ bool send_uc_packet(Context& ctx, Qp& qp, SendSlot& slot) {
   // The request completes when the sink has taken the frame. Then the application may change the memory.
   frame.copy_payload = true;
   const wire::Opcode opcode = data_opcode(slot, segment);
-  const std::size_t extended = store_data_headers(FrameBuilder::extended_headers(frame, *qp.route), slot, opcode);
+  const std::size_t extended =
+      store_data_headers(FrameBuilder::extended_headers(frame, *qp.route), slot, segment, opcode);
   finish_to_peer(ctx.builder, frame, qp, uc_opcode(opcode), slot.first_psn + qp.tx.cursor.packet(), extended,
                  {.solicited = is_solicited(slot, segment)});
   qp.tx.cursor.step(1, slot.packets);

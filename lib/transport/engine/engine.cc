@@ -89,6 +89,16 @@ bool Engine::outlive_thread() {
   return broken != nullptr;
 }
 
+bool Engine::has_onlies() {
+  return table_.any_of([](Qp& qp) {
+    if (qp.type != QpType::rc) return false;
+    for (uint32_t i = qp.tx.oldest; i != qp.tx.sq.next(); ++i) {
+      if (qp.slot(i).as_onlies) return true;
+    }
+    return false;
+  });
+}
+
 std::vector<std::byte> Engine::snapshot(Qp& qp, Nanos now, uint32_t version) {
   ctx_.now = std::max(ctx_.now, now);
   if (outlived_) {

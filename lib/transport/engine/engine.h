@@ -115,6 +115,10 @@ class alignas(64) Engine {
   /// as read_snapshot(); EBUSY: the number is another engine's, or in use. The QP is not attached then, and the caller
   /// destroys it.
   Result<void> import_qp(Qp& qp, std::span<const std::byte> snapshot, Nanos now);
+  /// From now on long WRITEs begin whole, also to uroce peers, because earlier snapshots know no others; or as before.
+  void keep_writes_whole(bool whole) { ctx_.whole_writes = whole; }
+  /// Is any WRITE under way as Onlies (SendSlot::as_onlies)?
+  bool has_onlies();
   /// The state of an attached QP, which stays as it is. The engine is paused. Empty: see outlive_thread().
   std::vector<std::byte> snapshot(Qp& qp, Nanos now, uint32_t version);
   /// import_qp() of an attached QP that is as make_qp() made it. Its route may also have a source of `former`:

@@ -1,6 +1,7 @@
 // Finds an engine's queue pairs by their numbers.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -39,6 +40,10 @@ class QpTable {
     if (find(qp.qpn) != &qp) return false;
     slot_of(qp.qpn) = nullptr;
     return true;
+  }
+  template <class Is>
+  bool any_of(const Is& is) const {
+    return std::ranges::any_of(slots_, [&](Qp* qp) { return qp != nullptr && is(*qp); });
   }
 
  private:

@@ -39,8 +39,8 @@ static_assert([] {
 /// peer without credits costs no round trip. An RNR NAK covers the messages sent before that.
 class SendCredits {
  public:
-  /// The next message begins. Returns its send sequence number.
-  uint32_t next_message() { return ++ssn_ & Psn::kMask; }
+  /// The next `count` messages begin. Returns the send sequence number of the last one.
+  uint32_t next_message(uint32_t count = 1) { return (ssn_ += count) & Psn::kMask; }
   /// Does the next message go beyond the limit (LSN)?
   bool next_exceeds() const { return exceeds(ssn_ + 1); }
   bool exceeds(uint32_t ssn) const { return limit_ssn_ != kUnlimited && distance(Psn(ssn), Psn(limit_ssn_)) > 0; }

@@ -27,6 +27,7 @@ inline wire::Opcode send_opcode(const SendSlot& slot, const Segment& s) {
 
 inline wire::Opcode write_opcode(const SendSlot& slot, const Segment& s) {
   using wire::Opcode;
+  if (slot.as_onlies) return Opcode::rc_write_only;
   if (!s.last) return s.first ? Opcode::rc_write_first : Opcode::rc_write_middle;
   if (slot.opcode == WrOpcode::rdma_write_with_imm) {
     return s.first ? Opcode::rc_write_only_imm : Opcode::rc_write_last_imm;
@@ -83,12 +84,18 @@ inline wire::Opcode data_opcode(const SendSlot& slot, const Segment& segment) {
   return slot.is_write() ? write_opcode(slot, segment) : send_opcode(slot, segment);
 }
 
+/// Of a packet that begins a message.
+inline wire::Reth write_header(const SendSlot& slot, const Segment& segment) {
+  return {slot.remote_addr + segment.offset, slot.rkey, slot.as_onlies ? segment.length : slot.length};
+}
+
 /// Writes the RETH, immediate data or IETH that `opcode` has. Returns their size in bytes.
-inline std::size_t store_data_headers(std::byte* at, const SendSlot& slot, wire::Opcode opcode) {
+inline std::size_t store_data_headers(std::byte* at, const SendSlot& slot, const Segment& segment,
+                                      wire::Opcode opcode) {
   const wire::OpFlags flags = wire::info(opcode).flags;
   std::size_t extended = 0;
   if (flags.has(wire::Op::reth)) {
-    wire::Reth{slot.remote_addr, slot.rkey, slot.length}.store(at);
+    write_header(slot, segment).store(at);
     extended += wire::Reth::kBytes;
   }
   if (flags.has_any(Flags(wire::Op::imm) | wire::Op::ieth)) {

@@ -14,13 +14,17 @@
 
 namespace uroce::transport {
 
+/// The version of snapshots (qp/snapshot.h) that came with SendSlot::as_onlies.
+inline constexpr uint32_t kSnapshotWithOnlies = 10;
+
 /// One send work request, copied out of shared memory and validated; its entries or inline bytes follow it.
 struct SendSlot {
   // As in queues::SendWqe, whose upper flags are unused: a plain request is copied as a whole.
   uint64_t wr_id = 0;
   uint8_t flags = 0;                    ///< low bits of SendFlags
   bool started = false;                 ///< has PSNs
-  bool asked_again = false;             ///< READ: more than one request packet has asked for responses
+  bool asked_again : 1 = false;         ///< READ: more than one request packet has asked for responses
+  bool as_onlies : 1 = false;           ///< WRITE of several packets: each one is a message of its own, an Only
   WcStatus status = WcStatus::success;  ///< other than success: the request fails with it when it is the oldest
   WrOpcode opcode{};
   uint8_t num_sge = 0;

@@ -15,10 +15,9 @@
 namespace uroce::transport {
 
 /// Raised by every change of what a snapshot holds.
-inline constexpr uint32_t kSnapshotVersion = 9;
+inline constexpr uint32_t kSnapshotVersion = 10;
 /// The oldest version that this release reads, and can write: archives have the version (SnapshotArchive::version()).
 inline constexpr uint32_t kOldestSnapshotVersion = 8;
-
 /// Writes `qp` as of ctx.now and leaves it unchanged. Between bursts only: no frame of the QP is being built. Engine's
 /// thread.
 std::vector<std::byte> write_snapshot(const Context& ctx, Qp& qp, uint32_t version = kSnapshotVersion);

@@ -81,8 +81,8 @@ void persist(Archive& archive, Sge& sge) {
 /// Its entries or inline bytes follow it.
 template <class Archive>
 void persist(Archive& archive, SendSlot& slot) {
-  auto& [wr_id, flags, started, asked_again, status, opcode, num_sge, inline_length, imm_or_key, rkey, remote_addr,
-         compare_add, swap, length, packets, first_psn, ssn] = slot;
+  auto& [wr_id, flags, started, asked_again, as_onlies, status, opcode, num_sge, inline_length, imm_or_key, rkey,
+         remote_addr, compare_add, swap, length, packets, first_psn, ssn] = slot;
   archive("wr_id", wr_id);
   archive("remote_addr", remote_addr);
   archive("compare_add", compare_add);
@@ -99,7 +99,9 @@ void persist(Archive& archive, SendSlot& slot) {
   archive("status", status, WcStatus{0}, WcStatus{255});
   archive("inline_length", inline_length);
   archive("started", started);
-  archive("asked_again", asked_again);
+  persist_value(archive, "asked_again", bool{asked_again}, [&](bool value) { slot.asked_again = value; });
+  if (archive.version() < kSnapshotWithOnlies) return;
+  persist_value(archive, "as_onlies", bool{as_onlies}, [&](bool value) { slot.as_onlies = value; });
 }
 
 template <class Archive>

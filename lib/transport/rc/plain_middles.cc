@@ -22,12 +22,40 @@ uint32_t sendable_middles(const Qp& qp, const SendSlot& slot) {
   const auto& tx = qp.tx;
   const uint32_t packet = tx.cursor.packet();
   const bool data = slot.is_write() || slot.takes_recv();
-  if (packet == 0 || qp.type != QpType::rc || qp.paced || slot.num_sge != 1 || !data) return 0;
+  if ((packet == 0 && !slot.as_onlies) || qp.type != QpType::rc || qp.paced || slot.num_sge != 1 || !data) return 0;
   if (slot.first_psn + packet != tx.sent) return 0;
   if (slot.takes_recv() && tx.credits.exceeds(slot.ssn)) return 0;
   const int32_t room = static_cast<int32_t>(tx.window) - distance(tx.sent, tx.una);
   if (room <= 0) return 0;
   return std::min(slot.packets - 1 - packet, static_cast<uint32_t>(room));
+}
+
+// Sends packets of one shape until `left` have left, the burst is full or the window has changed. Returns how many.
+template <bool kOnlies>
+uint32_t emit_alike(Context& ctx, Qp& qp, const SendSlot& slot, const std::byte* payload, uint32_t left) {
+  auto& tx = qp.tx;
+  const uint32_t mtu = qp.mtu();
+  const Opcode middle = slot.is_write() ? Opcode::rc_write_middle : Opcode::rc_send_middle;
+  wire::Reth reth{slot.remote_addr + (uint64_t{tx.cursor.packet()} << qp.mtu_shift), slot.rkey, mtu};
+  const uint32_t interval = ack_request_interval(qp);
+  PeerHeaders headers(ctx, qp);
+  uint32_t sent = 0;
+  for (bool changed = false; left > 0 && !changed && !ctx.builder.full(); ++sent, --left) {
+    const bool ack_request = ack_request_is_due(ctx, qp, interval);
+    if (ack_request) note_ack_request(ctx, qp);
+    TxFrame& frame = ctx.builder.next();
+    ctx.builder.add_payload(frame, payload + (std::size_t{sent} << qp.mtu_shift), mtu);
+    std::byte* const extended =
+        headers.write(frame, kOnlies ? Opcode::rc_write_only : middle, tx.sent, kOnlies ? wire::Reth::kBytes : 0,
+                      {.ack_request = ack_request, .ecn = qp.ecn}, left > 1);
+    if constexpr (kOnlies) {
+      reth.store(extended);
+      reth.va += mtu;
+    }
+    changed = add_new(ctx, qp, frame, tx.sent);
+    ++tx.sent;
+  }
+  return sent;
 }
 
 bool place_middle(Context& ctx, Qp& qp, const wire::Packet& packet) {
@@ -54,28 +82,15 @@ bool place_middle_response(Context& ctx, Qp& qp, const SendSlot& slot, const wir
 }  // namespace
 
 uint32_t transmit_plain_middles(Context& ctx, Qp& qp, const SendSlot& slot) {
-  uint32_t left = sendable_middles(qp, slot);
+  const uint32_t left = sendable_middles(qp, slot);
   if (left == 0) return 0;
-  auto& tx = qp.tx;
-  const uint32_t mtu = qp.mtu();
   const Sge& sge = slot.sges()[0];
-  const uint64_t from = sge.addr + (uint64_t{tx.cursor.packet()} << qp.mtu_shift);
+  const uint64_t from = sge.addr + (uint64_t{qp.tx.cursor.packet()} << qp.mtu_shift);
   const auto place = translate(ctx, qp, sge.lkey, from, uint64_t{left} << qp.mtu_shift, {});
   if (place.result != memory::AccessResult::ok) return 0;
-  const Opcode opcode = slot.is_write() ? Opcode::rc_write_middle : Opcode::rc_send_middle;
-  const uint32_t interval = ack_request_interval(qp);
-  PeerHeaders headers(ctx, qp);
-  uint32_t sent = 0;
-  for (bool changed = false; left > 0 && !changed && !ctx.builder.full(); ++sent, --left) {
-    const bool ack_request = ack_request_is_due(ctx, qp, interval);
-    if (ack_request) note_ack_request(ctx, qp);
-    TxFrame& frame = ctx.builder.next();
-    ctx.builder.add_payload(frame, place.host + (std::size_t{sent} << qp.mtu_shift), mtu);
-    headers.write(frame, opcode, tx.sent, 0, {.ack_request = ack_request, .ecn = qp.ecn}, left > 1);
-    changed = add_new(ctx, qp, frame, tx.sent);
-    ++tx.sent;
-  }
-  tx.cursor.step(sent, slot.packets);
+  const uint32_t sent = slot.as_onlies ? emit_alike<true>(ctx, qp, slot, place.host, left)
+                                       : emit_alike<false>(ctx, qp, slot, place.host, left);
+  qp.tx.cursor.step(sent, slot.packets);
   return sent;
 }
 

@@ -1,5 +1,5 @@
 // The shortcuts for the packets in the middle of long SENDs, WRITEs and READ responses, which are full, and alike but
-// for their PSN. First and last packets go the general way.
+// for their PSN. First and last packets go the general way. Of a WRITE as Onlies the first is like those in the middle.
 //
 // They are the general way (rc/requester.h, rc/execute.h, rc/response_receiver.h) without the branches that other
 // packets need: the same checks, frames and state. None is inlined: a message of one packet needs fewer registers.
@@ -11,8 +11,8 @@
 
 namespace uroce::transport {
 
-/// The requester's shortcut sends packets in the middle of `slot`, the message at the cursor, while room, window and
-/// peer allow it. Returns how many.
+/// The requester's shortcut sends packets of one shape of `slot`, the message at the cursor, while room, window and
+/// peer allow it. The last one is not among them. Returns how many.
 uint32_t transmit_plain_middles(Context& ctx, Qp& qp, const SendSlot& slot);
 
 /// The responder's does what on_request() does, for a packet of a SEND or WRITE. The QP is in RTS.

@@ -45,7 +45,7 @@ bool emit_data(Context& ctx, Qp& qp, SendSlot& slot, const Segment& segment, Psn
   const Opcode opcode = data_opcode(slot, segment);
   std::byte* const headers = FrameBuilder::extended_headers(frame, *qp.route);
   const std::size_t before = store_xrceth(headers, qp, slot);
-  const std::size_t extended = before + store_data_headers(headers + before, slot, opcode);
+  const std::size_t extended = before + store_data_headers(headers + before, slot, segment, opcode);
   if (ack_request) note_ack_request(ctx, qp);
   finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, opcode), psn, extended,
                  {.ack_request = ack_request,

@@ -35,6 +35,14 @@ bool may_start(const Context& ctx, const Qp& qp, const SendSlot& slot) {
   return distance(tx.next, tx.una) < static_cast<int32_t>(tx.window);
 }
 
+// Packets of one length and opcode cost both sides less, and a kernel takes them as one super-frame. Each is a message
+// that RC allows, so every peer understands it; others than uroce do more work for it. Immediate data tell the length
+// of their own message, so theirs stays whole.
+bool goes_as_onlies(const Context& ctx, const Qp& qp, const SendSlot& slot) {
+  if (slot.packets < 2 || !slot.is_plain_write()) return false;
+  return qp.selective && qp.type == QpType::rc && !ctx.whole_writes;
+}
+
 void start(Context& ctx, Qp& qp, SendSlot& slot) {
   auto& tx = qp.tx;
   slot.started = true;
@@ -43,7 +51,8 @@ void start(Context& ctx, Qp& qp, SendSlot& slot) {
     slot.status = run_local(ctx, qp, slot);
     return;
   }
-  slot.ssn = tx.credits.next_message();
+  slot.as_onlies = goes_as_onlies(ctx, qp, slot);
+  slot.ssn = tx.credits.next_message(slot.as_onlies ? slot.packets : 1);
   tx.next += slot.packets;
   if (slot.has_response()) ++tx.rd_atomic;
 }
@@ -167,8 +176,8 @@ Transmitted transmit_requests(Context& ctx, Qp& qp) {
     }
     Attempt attempt{.sent = false, .out = {}};
     if (slot.started && slot.status == WcStatus::success) {
-      const bool in_message = ctx.config.plain_path && tx.cursor.packet() != 0;
-      if (in_message && transmit_plain_middles(ctx, qp, slot) > 0) {
+      const bool alike = ctx.config.plain_path && (tx.cursor.packet() != 0 || slot.as_onlies);
+      if (alike && transmit_plain_middles(ctx, qp, slot) > 0) {
         out |= begin_waiting(ctx, qp);
         continue;
       }

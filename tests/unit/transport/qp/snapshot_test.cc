@@ -431,10 +431,10 @@ TEST_F(SnapshotErrors, AnotherVersionIsRefused) {
   Hosts hosts({});
   Bytes snapshot = hosts.left_qp_->leave_engine(hosts.now_);
   snapshot[4] = std::byte{kSnapshotVersion + 1};
-  EXPECT_EQ(
-      refusal(hosts, snapshot),
-      "cannot read the snapshot for QP 0x11: version is 10; this release reads 8 to 9: move the QP with a release that "
-      "writes one of them");
+  EXPECT_EQ(refusal(hosts, snapshot),
+            "cannot read the snapshot for QP 0x11: version is 11; this release reads 8 to 10: move the QP with a "
+            "release that "
+            "writes one of them");
 }
 
 TEST_F(SnapshotErrors, AnotherQpIsRefused) {
