@@ -19,7 +19,7 @@ constexpr std::chrono::seconds kRequestPatience{6};
 constexpr std::chrono::seconds kLongestPatience{30};
 constexpr std::chrono::milliseconds kStandstill{100};
 /// For WRITEs under way, when no others begin in their form.
-constexpr std::chrono::milliseconds kWritePatience{500};
+constexpr std::chrono::seconds kWritePatience{4};
 
 }  // namespace
 
@@ -80,7 +80,7 @@ Result<void> Server::Impl::finish_onlies(const EstateVersions& versions) {
     if (!any) return {};
     if (std::chrono::steady_clock::now() > limit) {
       return fail(ETIMEDOUT, fmt::format("RDMA WRITEs that began in a form which the successor's release does not know "
-                                         "are not done within {} ms; try again",
+                                         "are not done within {} s; try again",
                                          kWritePatience.count()));
     }
     all_devices.front()->runner().host().wait_step();

@@ -1,5 +1,7 @@
 """A daemon on a veth pair and its successors (`uroced --replace`): what the tests of restarts share."""
 
+import os
+import socket
 import statistics
 import struct
 
@@ -37,6 +39,17 @@ class Successor(Speaker):
         data, fds = packet
         step, error, length = struct.unpack_from("<HiI", data)
         return step, error, data[10:10 + length].decode(), fds
+
+    def rows(self):
+        """The rows of the estate, which the next step brings as a file."""
+        data, fds, _, _ = socket.recv_fds(self.socket, 65536, 250)
+        step, error, length = struct.unpack_from("<HiI", data)
+        assert step == ESTATE, (step, error, data[10:10 + length])
+        for fd in fds[1:]:
+            os.close(fd)
+        with os.fdopen(fds[0], "rb") as file:
+            file.seek(0)
+            return file.read()
 
 
 class Case(veth.Case):

@@ -155,6 +155,27 @@ class Replace(replacing.Case):
         self.assertEqual(daemon.output.count("this daemon goes on"), 2)
         self.goes_on(self.replace(daemon))
 
+    def test_an_older_successor(self):
+        """Snapshots of its version have no place for WRITEs as Onlies. Those under way end before the cut, and others begin after it."""
+        daemon, far = self.serve(self.names[0]), self.serve(self.names[1])
+        pair = self.traffic("write_bw", self.names, by(daemon), by(far), *veth.PATIENT, "-D", "600", "--verify", "-s", "65536")
+        for one in pair:
+            one.wait_for("#bytes", 60)
+        for number in range(3):
+            with Successor(daemon.socket, device=None) as old:
+                self.assertEqual(old.take_over(self.mac())[0], 0)
+                self.assertEqual(old.hear()[0], BELONGINGS)
+                old.say(READY)
+                rows = old.rows()
+                self.assertEqual({struct.unpack_from("<I", rows, at.end())[0] for at in re.finditer(b"UQPS", rows)}, {8})
+            limit = time.monotonic() + 20 * harness.SLOW
+            while daemon.output.count("this daemon goes on") == number:
+                self.assertLess(time.monotonic(), limit, daemon.output)
+                time.sleep(0.01)
+            self.assertEqual([one.process.poll() for one in pair], [None, None], pair)
+        daemon = self.replace(daemon)
+        self.assertEqual([one.process.poll() for one in pair], [None, None], pair)
+
     def test_a_successor_that_talks_nonsense(self):
         daemon = self.serve(self.names[0])
         mac = self.mac()

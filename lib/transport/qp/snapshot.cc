@@ -160,6 +160,7 @@ void persist_slots(Archive& archive, Qp& qp) {
     archive("slot", slot);
     if constexpr (Archive::kReads) {
       if (slot.num_sge > tx.max_sge) archive.refuse(fmt::format("slot.num_sge is {} of {}", slot.num_sge, tx.max_sge));
+      if (slot.as_onlies && !slot.is_plain_write()) archive.refuse("slot.as_onlies is not of a WRITE");
       if (slot.inline_length > tx.max_inline || (slot.inline_length != 0 && slot.num_sge != 0)) {
         archive.refuse(fmt::format("slot.inline_length is {} of {}", slot.inline_length, tx.max_inline));
       }

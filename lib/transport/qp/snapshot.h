@@ -18,6 +18,7 @@ namespace uroce::transport {
 inline constexpr uint32_t kSnapshotVersion = 10;
 /// The oldest version that this release reads, and can write: archives have the version (SnapshotArchive::version()).
 inline constexpr uint32_t kOldestSnapshotVersion = 8;
+
 /// Writes `qp` as of ctx.now and leaves it unchanged. Between bursts only: no frame of the QP is being built. Engine's
 /// thread.
 std::vector<std::byte> write_snapshot(const Context& ctx, Qp& qp, uint32_t version = kSnapshotVersion);

@@ -195,6 +195,17 @@ const Case kCases[] = {
        hosts.step(first_of_each_burst);
        hosts.step(first_of_each_burst);
      }},
+    {"middle_of_onlies",
+     {.retransmission = Retransmission::automatic},
+     [](Hosts& hosts) {
+       hosts.connect();
+       hosts.post(WrOpcode::rdma_write, 1000);
+       hosts.left_.sink().set_room(2);
+       hosts.left_.engine().poll(hosts.left_.sink(), hosts.now_);
+       ASSERT_TRUE(hosts.left_.engine().has_onlies());
+       for (const auto& frame : hosts.left_.sink().take()) hosts.right_.inject(frame.bytes, hosts.now_);
+       hosts.left_.sink().set_room(SIZE_MAX);
+     }},
     {"receiver_not_ready",
      {},
      [](Hosts& hosts) {
@@ -397,6 +408,33 @@ TEST_P(Snapshot, DoesNoHarmHoweverItWasChanged) {
 
 INSTANTIATE_TEST_SUITE_P(States, Snapshot, testing::ValuesIn(kCases),
                          [](const auto& one) { return std::string(one.param.name); });
+
+// --- Earlier versions --------------------------------------------------------------------------------------------
+
+TEST(SnapshotOfOnlies, AnEngineDoesWithoutThem) {
+  Hosts hosts({.retransmission = Retransmission::automatic});
+  hosts.connect();
+  const auto opcode_of_next = [&] {
+    hosts.post(WrOpcode::rdma_write, 1000);
+    hosts.left_.run(hosts.now_);
+    const auto frames = hosts.left_.sink().take();
+    for (const auto& frame : frames) hosts.right_.inject(frame.bytes, hosts.now_);
+    return wire::parse(frames.front().bytes, wire::Icrc::check)->bth.opcode;
+  };
+  transport::Engine& engine = hosts.left_.engine();
+  EXPECT_EQ(opcode_of_next(), wire::Opcode::rc_write_only);
+  engine.keep_writes_whole(true);
+  EXPECT_TRUE(engine.has_onlies()) << "it is not acknowledged yet";
+  hosts.settle();
+  EXPECT_FALSE(engine.has_onlies());
+  EXPECT_EQ(opcode_of_next(), wire::Opcode::rc_write_first);
+  EXPECT_FALSE(engine.has_onlies());
+  hosts.settle();
+  engine.keep_writes_whole(false);
+  EXPECT_EQ(opcode_of_next(), wire::Opcode::rc_write_only);
+  hosts.settle();
+  EXPECT_EQ(hosts.left_qp_->qp().tx.oldest, hosts.left_qp_->qp().tx.sq.next());
+}
 
 // --- Errors ------------------------------------------------------------------------------------------------------
 
