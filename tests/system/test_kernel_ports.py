@@ -49,11 +49,11 @@ class Veth(harness.Case):
         for test, args in PAIRS:
             self.pair("net_pcap0,iface=d0,phy_mac=1", test, "-m", "1024", *args)
         # As a standard peer has it, for tshark: it knows ACKs, and a SACK by its number alone.
-        self.pair("net_pcap0,iface=d0,phy_mac=1", "send_bw", "-m", "1024", "-s", "4096", "-n", "100", "--retransmission",
-                  "go-back-n")
-        # SEND first, middle, last; WRITE first, middle, last; READ request; READ response first; ACK; FETCH_ADD; HELLO
+        for test in ("send_bw", "write_bw"):
+            self.pair("net_pcap0,iface=d0,phy_mac=1", test, "-m", "1024", "-s", "4096", "-n", "100", "--retransmission", "go-back-n")
+        # SEND first, middle, last; WRITE first, middle, last, and Onlies; READ request; READ response first; ACK; FETCH_ADD; HELLO
         # and SACK.
-        wanted = {"0", "1", "2", "6", "7", "8", "12", "13", "17", "20", "192", "193"}
+        wanted = {"0", "1", "2", "6", "7", "8", "10", "12", "13", "17", "20", "192", "193"}
         limit = time.monotonic() + 20 * harness.SLOW
         while not wanted <= (opcodes := self.opcodes(capture)) and time.monotonic() < limit:
             time.sleep(0.1)  # dumpcap writes a moment later
