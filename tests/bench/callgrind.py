@@ -1,7 +1,7 @@
 """Reads what valgrind's callgrind writes, as instructions by layer of the project and by function.
 
 The format is in valgrind's manual, "Callgrind Format Specification". Files must be written with --compress-strings=no and
---compress-pos=no, and count one event, Ir.
+--compress-pos=no. The first event is Ir. With --cache-sim=yes DLmr and DLmw follow, the lines of data that no simulated cache had.
 """
 
 import collections
@@ -49,6 +49,7 @@ class Costs:
     layers: collections.Counter
     own: collections.Counter  # by function, without its callees
     inclusive: collections.Counter  # by function; a recursive one counts its callees twice
+    missed: collections.Counter  # lines of data by layer
     libc_calls: float  # from our layers
 
     def each(self, shorter, messages):
@@ -58,30 +59,40 @@ class Costs:
             return collections.Counter({k: (more[k] - less[k]) / messages for k in more.keys() | less.keys()})
 
         return Costs(part(self.layers, shorter.layers), part(self.own, shorter.own), part(self.inclusive, shorter.inclusive),
-                     (self.libc_calls - shorter.libc_calls) / messages)
+                     part(self.missed, shorter.missed), (self.libc_calls - shorter.libc_calls) / messages)
 
     @property
     def instructions(self):
         """Of the layers that have budgets."""
         return sum(self.layers[layer] for layer in LAYERS)
 
+    @property
+    def missed_lines(self):
+        return sum(self.missed[layer] for layer in LAYERS)
+
 
 def read(path):
     """The costs in a file of callgrind."""
-    costs = Costs(collections.Counter(), collections.Counter(), collections.Counter(), 0)
+    costs = Costs(collections.Counter(), collections.Counter(), collections.Counter(), collections.Counter(), 0)
+    misses = []  # the columns behind the line's number
     obj = home = file = function = called_obj = called = ""
     call_comes = False
     with open(path, encoding="utf-8", errors="replace") as lines:
         for line in lines:
             line = line.rstrip("\n")
             if line[:1].isdigit():
-                count = int(line.split()[1])
+                counts = line.split()[1:]
+                count = int(counts[0])
                 costs.inclusive[function] += count if not call_comes or called != function else 0
                 if not call_comes:
                     costs.own[function] += count
-                    costs.layers[layer_of(obj, home, file, function)] += count
+                    layer = layer_of(obj, home, file, function)
+                    costs.layers[layer] += count
+                    costs.missed[layer] += sum(int(counts[at]) for at in misses if at < len(counts))  # zeros at the end are left out
                 call_comes = False
                 continue
+            if line.startswith("events:"):
+                misses = [at for at, event in enumerate(line.split()[1:]) if event in ("DLmr", "DLmw")]
             key, _, value = line.partition("=")
             if key == "ob":
                 obj = called_obj = value

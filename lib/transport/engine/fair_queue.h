@@ -203,10 +203,10 @@ class FairQueue {
   uint32_t sparse_polls_ = 0;
 };
 
-/// The queue pairs that may have something to send. The next one is read at every turn, so it is in the hot part.
+/// The queue pairs that may have something to send. They are read at every turn, so they are in the hot part.
 struct RunLink {
   static Qp*& next(Qp& qp) { return qp.tx.next_in_run_queue; }
-  static Qp*& previous(Qp& qp) { return qp.cold->previous_in_run_queue; }
+  static Qp*& previous(Qp& qp) { return qp.tx.previous_in_run_queue; }
   static bool& listed(Qp& qp) { return qp.on_run_queue; }
 };
 using RunQueue = FairQueue<RunLink>;

@@ -44,7 +44,7 @@ inline void prefetch_turn(const Qp& qp) {
   const SendSlot& slot = qp.slot(sq.next());
   prefetch(&slot);
   prefetch(&slot + 1);
-  prefetch(&qp.cold->previous_in_run_queue);
+  prefetch(&qp.cold->doorbell_ring);
   prefetch_recovery(qp);
 }
 

@@ -10,8 +10,8 @@ namespace uroce::transport {
 
 class QpTimers {
  public:
-  /// qp.tx.wheel_deadline was set.
-  void set_ack_timer(Qp& qp) { wheel_.arm(qp.cold->ack_timer, qp.tx.wheel_deadline); }
+  /// QpCold::wheel_deadline was set.
+  void set_ack_timer(Qp& qp) { wheel_.arm(qp.cold->ack_timer, qp.cold->wheel_deadline); }
   /// PeerDiscovery::next_hello() was set.
   void set_hello_timer(Qp& qp) {
     TimerNode& timer = qp.cold->hello_timer;

@@ -25,7 +25,7 @@ class Outcome {
  public:
   enum Action : uint8_t {
     kWake = 1,               ///< the QP may have something to send
-    kAckTimer = 2,           ///< qp.tx.wheel_deadline was set
+    kAckTimer = 2,           ///< QpCold::wheel_deadline was set
     kHelloTimer = 4,         ///< PeerDiscovery::next_hello() was set
     kPacingTimer = 8,        ///< the QP waits for Pacer::next_send()
     kStopTimers = 16,        ///< stop the HELLO timer and the pacing timer

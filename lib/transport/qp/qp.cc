@@ -69,7 +69,7 @@ void reset_qp(Qp& qp) {
   fresh.recovery = tx.recovery;
   fresh.owner = tx.owner;
   fresh.next_in_run_queue = tx.next_in_run_queue;
-  fresh.wheel_deadline = tx.wheel_deadline;
+  fresh.previous_in_run_queue = tx.previous_in_run_queue;
   fresh.oldest = sq.next();
   fresh.cursor = SendCursor(sq.next());
   tx = fresh;

@@ -57,10 +57,10 @@ struct QpCold {
   bool on_flush_queue = false;
   Qp* next_in_flush_queue = nullptr;
   Qp* previous_in_flush_queue = nullptr;
-  // A line that each message touches.
-  alignas(64) Qp* previous_in_run_queue = nullptr;
-  uint32_t doorbell_ring = 0;  ///< QpSpec::doorbell_ring
-  uint16_t user = 0;           ///< whom it works for, a number of the engine's
+  // A line that each request touches.
+  alignas(64) Nanos wheel_deadline = kNever;  ///< when ack_timer fires, with Qp::timer_pending
+  uint32_t doorbell_ring = 0;                 ///< QpSpec::doorbell_ring
+  uint16_t user = 0;                          ///< whom it works for, a number of the engine's
   // The engine's timers.
   TimerNode ack_timer;
   TimerNode hello_timer;
@@ -96,7 +96,7 @@ struct alignas(64) Qp {
   bool selective : 1 = false;      ///< the peer is a uroce peer: selective retransmission
   bool flushing : 1 = false;       ///< UC and UD: sends that stood in the queue at an error are not flushed yet
   bool rung : 1 = true;            ///< work requests may be posted that were not fetched: has_posted()
-  bool timer_pending : 1 = false;  ///< ack_timer is armed for tx.wheel_deadline
+  bool timer_pending : 1 = false;  ///< ack_timer is armed for cold->wheel_deadline
   bool on_run_queue = false;
   wire::Seal seal{};  ///< of frames to the peer: begin_selective()
   CqWriter* send_cq = nullptr;
@@ -127,8 +127,8 @@ struct alignas(64) Qp {
     uint8_t control_frames = 0;     ///< bits of ControlFrame: those that are due
     uint16_t owner = 0;             ///< the client that it works for, a number of the engine's
     Nanos deadline = kNever;        ///< ACK timeout or end of the RNR wait
-    Nanos wheel_deadline = kNever;  ///< when ack_timer fires, with timer_pending
     Qp* next_in_run_queue = nullptr;
+    Qp* previous_in_run_queue = nullptr;
     queues::DoorbellFlag* doorbell = nullptr;
     Recovery* recovery = nullptr;  ///< cold->recovery
   } tx;

@@ -44,10 +44,10 @@ struct alignas(64) Recovery {
   uint32_t open_window = 0;      ///< packets that may be in flight: few after a timeout, more with each ACK
   bool short_of_memory = false;  ///< the engine had no memory for more than SendTimes::kFew packets in flight
 
-  // --- Responder.
+  // --- Responder: another line.
+  SackEcho echo;
   /// The next reply is a SACK: the peer may lack proof of us, which its epoch gives, or the last SACK had a bitmap.
   bool sack_due = false;
-  SackEcho echo;
   ReorderBuffer requests_ahead;  ///< requests that came before their turn
 
   // --- Requester.

@@ -137,7 +137,7 @@ Contradiction check_state(const Qp& qp) {
   if (rc && qp.state == QpState::sqe) return "state is SQE, but RC has no SQE state";
   const bool paced = qp.paced && qp.cold->congestion == nullptr && qp.cold->attr.rate_limit == 0;
   if (paced) return "paced is true without congestion control or rate_limit";
-  if (qp.timer_pending && qp.tx.wheel_deadline == kNever) return "timer_pending is true without tx.wheel_deadline";
+  if (qp.timer_pending && qp.cold->wheel_deadline == kNever) return "timer_pending is true without wheel_deadline";
   if (const char* field = rc_field_in_use(qp); !rc && field != nullptr) {
     return fmt::format("{} is set, but only an RC QP uses it", field);
   }

@@ -116,7 +116,7 @@ void persist(Archive& archive, SackEcho& echo) {
 /// The frames in the reorder buffers follow elsewhere: their bytes are the engine's.
 template <class Archive>
 void persist(Archive& archive, Recovery& recovery) {
-  auto& [probe, ack_asked_at, heeded_rtt, open_window, short_of_memory, sack_due, echo, requests_ahead, responses_ahead,
+  auto& [probe, ack_asked_at, heeded_rtt, open_window, short_of_memory, echo, sack_due, requests_ahead, responses_ahead,
          loss, responses, discovery] = recovery;
   archive("loss", loss);
   archive("responses", responses);
@@ -133,8 +133,8 @@ void persist(Archive& archive, Recovery& recovery) {
 template <class Archive>
 void persist(Archive& archive, Qp::Requester& tx) {
   auto& [sq, slots, slot_stride, oldest, cursor, una, acked, next, sent, window, credits, rd_atomic, retries,
-         rnr_waiting, lost, max_sge, max_inline, since_ack_request, control_frames, owner, deadline, wheel_deadline,
-         next_in_run_queue, doorbell, recovery] = tx;
+         rnr_waiting, lost, max_sge, max_inline, since_ack_request, control_frames, owner, deadline, next_in_run_queue,
+         previous_in_run_queue, doorbell, recovery] = tx;
   archive("sq", sq);
   archive("oldest", oldest);
   archive("cursor", cursor);
@@ -151,7 +151,6 @@ void persist(Archive& archive, Qp::Requester& tx) {
   archive("since_ack_request", since_ack_request);
   archive("control_frames", control_frames, 0, ControlFrame::kHello | ControlFrame::kCnp);
   archive.deadline("deadline", deadline);
-  archive.deadline("wheel_deadline", wheel_deadline);
 }
 
 template <class Archive>
@@ -188,6 +187,7 @@ void persist(Archive& archive, Qp& qp) {
   archive("ecn", ecn, 0, 3);
   persist_value(archive, "timer_pending", bool{timer_pending}, [&](bool on) { qp.timer_pending = on; });
   archive("tx", tx);
+  archive.deadline("wheel_deadline", qp.cold->wheel_deadline);
   archive("rx", rx);
 }
 
@@ -196,8 +196,8 @@ template <class Archive>
 void persist(Archive& archive, QpCold& cold) {
   auto& [spec, attr, srq, srqn, next_holder, previous_holder, held_place, send_slots, send_slot_stride, recv_wr_id,
          recv_sges, replay, route, recovery, algorithm, congestion, pacer, cnp, key_brake, communication_established,
-         sq_drained_reported, flush_until, on_flush_queue, next_in_flush_queue, previous_in_flush_queue,
-         previous_in_run_queue, doorbell_ring, user, ack_timer, hello_timer, pacing_timer] = cold;
+         sq_drained_reported, flush_until, on_flush_queue, next_in_flush_queue, previous_in_flush_queue, wheel_deadline,
+         doorbell_ring, user, ack_timer, hello_timer, pacing_timer] = cold;
   archive("attr", attr);
   archive("recv_wr_id", recv_wr_id);
   archive.elements("recv_sges", recv_sges);

@@ -11,11 +11,11 @@ namespace uroce::transport {
 /// The requester acts at `deadline`; kNever: no timer runs. Lazy: a wheel timer that is armed for an earlier time
 /// stays, and is set again when it fires.
 inline Outcome set_deadline(Qp& qp, Nanos deadline) {
-  auto& tx = qp.tx;
-  tx.deadline = deadline;
-  if (deadline == kNever || (qp.timer_pending && tx.wheel_deadline <= deadline)) return {};
+  qp.tx.deadline = deadline;
+  Nanos& wheel_deadline = qp.cold->wheel_deadline;
+  if (deadline == kNever || (qp.timer_pending && wheel_deadline <= deadline)) return {};
   qp.timer_pending = true;
-  tx.wheel_deadline = deadline;
+  wheel_deadline = deadline;
   return Outcome::act(Outcome::kAckTimer);
 }
 

@@ -45,6 +45,8 @@ Advance advance(Context& ctx, Qp& qp) {
   auto& tx = qp.tx;
   Recovery& r = *tx.recovery;
   const Psn before = tx.una;
+  const bool asked =
+      tx.rd_atomic != 0;  // else no response may have come early, and the tracker's cache line is left alone
   Advance done;
   if (ctx.config.plain_path) complete_acknowledged(ctx, qp, done);
   while (tx.oldest != tx.sq.next()) {
@@ -75,7 +77,7 @@ Advance advance(Context& ctx, Qp& qp) {
   const uint32_t passed = static_cast<uint32_t>(distance(tx.una, before));
   if (passed > 0) {
     r.loss.forget(before, passed);
-    r.responses.forget(before, passed);
+    if (asked) r.responses.forget(before, passed);
     done.moved = true;
   }
   return done;

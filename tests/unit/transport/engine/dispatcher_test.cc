@@ -84,7 +84,7 @@ TEST_F(Dispatching, WakePutsTheQueuePairOnTheRunQueueOnce) {
 }
 
 TEST_F(Dispatching, TheAckTimerEndsAtTheWheelsDeadline) {
-  rc_->tx.wheel_deadline = kNow + std::chrono::microseconds(100);
+  rc_->cold->wheel_deadline = kNow + std::chrono::microseconds(100);
   rc_->timer_pending = true;
   dispatcher_.apply(*rc_, Outcome::act(Outcome::kAckTimer));
   EXPECT_TRUE(fire(kNow + std::chrono::microseconds(90)).ack.empty());
@@ -119,7 +119,7 @@ TEST_F(Dispatching, StopTimersEndsHellosAndTurnsButNotTheAckTimer) {
   rc_->tx.recovery->discovery.begin(Retransmission::automatic, 1);
   rc_->tx.recovery->discovery.await(kNow);
   rc_->cold->pacer.charge(4096, 1'000'000'000, kNow);
-  rc_->tx.wheel_deadline = kNow + std::chrono::microseconds(100);
+  rc_->cold->wheel_deadline = kNow + std::chrono::microseconds(100);
   dispatcher_.apply(*rc_, Outcome::act(Outcome::kHelloTimer) | Outcome::act(Outcome::kPacingTimer) |
                               Outcome::act(Outcome::kAckTimer));
   dispatcher_.apply(*rc_, Outcome::act(Outcome::kStopTimers));
@@ -142,7 +142,7 @@ TEST_F(Dispatching, QueuePairsThatCompleteWhenSentAreListedOnceInARow) {
 }
 
 TEST_F(Dispatching, AForgottenQueuePairIsInNoListAndHasNoTimer) {
-  rc_->tx.wheel_deadline = kNow + std::chrono::microseconds(100);
+  rc_->cold->wheel_deadline = kNow + std::chrono::microseconds(100);
   rc_->timer_pending = true;
   rc_->cold->pacer.charge(4096, 1'000'000'000, kNow);
   dispatcher_.apply(*rc_, Outcome::wake() | Outcome::act(Outcome::kAckTimer) | Outcome::act(Outcome::kPacingTimer));
