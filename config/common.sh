@@ -17,7 +17,7 @@ die() {
 }
 
 # progress: shows the lines "@ TEXT" of its input, which say how far something is, with the time so far: as one line that is
-# rewritten on a terminal, else one every 30 s. Other lines pass.
+# rewritten on a terminal, else one every 10 s. Other lines pass.
 progress() {
   local begin=$SECONDS shown=$SECONDS now= part= line status
   while :; do
@@ -38,7 +38,7 @@ progress() {
       continue
     elif [ -t 1 ]; then
       printf '\r\033[K== %s, %d s' "$now" $((SECONDS - begin))
-    elif [ $((SECONDS - shown)) -ge 30 ]; then
+    elif [ $((SECONDS - shown)) -ge 10 ]; then
       shown=$SECONDS
       say "$now, $((SECONDS - begin)) s"
     fi
