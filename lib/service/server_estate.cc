@@ -21,6 +21,14 @@ constexpr std::chrono::milliseconds kStandstill{100};
 /// For WRITEs under way, when no others begin in their form.
 constexpr std::chrono::seconds kWritePatience{4};
 
+// An engine that does not answer fails the pause that follows.
+void run_on_all(const std::vector<std::shared_ptr<control::Device>>& devices, const control::EngineRunner::Work& work) {
+  for (const auto& device : devices) {
+    const auto lock = device->runner().lock();
+    for (uint32_t engine = 0; engine < device->engines(); ++engine) (void)device->runner().run(engine, work);
+  }
+}
+
 }  // namespace
 
 // A request may need an engine, and this thread may be the one that polls it. Programs may end meanwhile.
@@ -54,15 +62,9 @@ void Server::Impl::write_numbers(const EstateVersions& versions) {
   bequeath_numbers(all_devices, rows);
 }
 
-// An engine that does not answer fails the pause that follows.
 void Server::Impl::keep_writes_whole(bool whole) {
   writes_are_whole = whole;
-  for (const auto& device : all_devices) {
-    const auto lock = device->runner().lock();
-    for (uint32_t engine = 0; engine < device->engines(); ++engine) {
-      (void)device->runner().run(engine, [whole](transport::Engine& e) { e.keep_writes_whole(whole); });
-    }
-  }
+  run_on_all(all_devices, [whole](transport::Engine& engine) { engine.keep_writes_whole(whole); });
 }
 
 Result<void> Server::Impl::finish_onlies(const EstateVersions& versions) {
@@ -71,12 +73,7 @@ Result<void> Server::Impl::finish_onlies(const EstateVersions& versions) {
   const auto limit = std::chrono::steady_clock::now() + kWritePatience;
   for (;;) {
     bool any = false;
-    for (const auto& device : all_devices) {
-      const auto lock = device->runner().lock();
-      for (uint32_t engine = 0; engine < device->engines(); ++engine) {
-        (void)device->runner().run(engine, [&any](transport::Engine& e) { any |= e.has_onlies(); });
-      }
-    }
+    run_on_all(all_devices, [&any](transport::Engine& engine) { any |= engine.has_onlies(); });
     if (!any) return {};
     if (std::chrono::steady_clock::now() > limit) {
       return fail(ETIMEDOUT, fmt::format("RDMA WRITEs that began in a form which the successor's release does not know "
