@@ -87,6 +87,7 @@ Result<void> EthdevPort::start() {
   if (*error != 0) return fail_port(*error, fmt::format("did not start: {}", rte_strerror(-*error)));
   started_ = true;
   admit_vlan();
+  read_spread();
   if (card_) note(description(), NoteLevel::info);
   refresh_link();
   return {};

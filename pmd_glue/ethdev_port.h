@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "pmd_glue/port.h"
+#include "wire/receive_spread.h"
 
 namespace uroce::glue {
 
@@ -23,6 +24,8 @@ class EthdevPort final : public Port {
 
   unsigned interface_index() const override { return interface_index_; }
   std::string description() const override;
+
+  const wire::ReceiveSpread* receive_spread() const override { return spread_ ? &*spread_ : nullptr; }
 
   int interrupt_descriptor(uint16_t queue) const override;
   void arm_interrupt(uint16_t queue, bool armed) const override;
@@ -51,6 +54,7 @@ class EthdevPort final : public Port {
   bool is_on_netdev() const { return driver_ == "net_af_packet" || driver_ == "net_af_xdp"; }
   std::string netdev() const;
   bool is_memif_client() const;
+  void read_spread();
   void look_for_card();
   void look_for_interface();
   void lose(std::string_view what);
@@ -65,6 +69,7 @@ class EthdevPort final : public Port {
   bool card_ = false;  ///< hardware, not one of DPDK's virtual devices
   bool on_pci_ = false;
   bool rss_ = false;  ///< the card spreads frames over its queues by UDP ports
+  std::optional<wire::ReceiveSpread> spread_;
   unsigned interface_index_ = 0;
   bool all_groups_ = false;  ///< every multicast frame is received
   int group_socket_ = -1;    ///< makes the kernel's interface receive them

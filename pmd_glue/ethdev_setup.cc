@@ -177,6 +177,28 @@ int EthdevPort::apply() {
   return error;
 }
 
+// Many drivers draw the key, and know the table only once they have started. One that does not tell leaves frames where
+// the card puts them.
+void EthdevPort::read_spread() {
+  spread_.reset();
+  std::array<uint8_t, 64> key{};  // more than any driver's
+  rte_eth_rss_conf hash{.rss_key = key.data(), .rss_key_len = key.size(), .rss_hf = 0};
+  rte_eth_dev_info info{};
+  if (!rss_ || rte_eth_dev_info_get(id_, &info) != 0 || info.hash_key_size > key.size()) return;
+  if (info.reta_size == 0 || info.reta_size > wire::ReceiveSpread::kMaxTable) return;
+  if (rte_eth_dev_rss_hash_conf_get(id_, &hash) != 0 || hash.rss_key_len < RxHash::kKeyBytes) return;
+  std::vector<rte_eth_rss_reta_entry64> table((info.reta_size + RTE_ETH_RETA_GROUP_SIZE - 1) / RTE_ETH_RETA_GROUP_SIZE);
+  for (auto& group : table) group.mask = UINT64_MAX;
+  if (rte_eth_dev_rss_reta_query(id_, table.data(), info.reta_size) != 0) return;
+  std::vector<uint16_t> queues(info.reta_size);
+  for (std::size_t i = 0; i < queues.size(); ++i) {
+    queues[i] = table[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE];
+  }
+  spread_ = wire::ReceiveSpread::make(std::span(key).first<RxHash::kKeyBytes>(), std::move(queues),
+                                      (hash.rss_hf & RTE_ETH_RSS_NONFRAG_IPV4_UDP) != 0,
+                                      (hash.rss_hf & RTE_ETH_RSS_NONFRAG_IPV6_UDP) != 0);
+}
+
 // Some cards filter whether asked to or not: virtio-net does where its host has that feature.
 void EthdevPort::admit_vlan() const {
   if (vlan_ == 0 || (rte_eth_dev_get_vlan_offload(id_) & RTE_ETH_VLAN_FILTER_OFFLOAD) == 0) return;
@@ -193,6 +215,7 @@ std::string EthdevPort::description() const {
       "IPv4 checksums by {}; an idle engine wakes by {}; groups: {}",
       name_, driver_, mtu_, mtu_bytes(path_mtu_), queues_, rx_descriptors_, tx_slots_,
       queues_ == 1 ? ""
+      : spread_    ? ", by UDP ports (RSS), which uroce peers choose"
       : rss_       ? ", by UDP ports (RSS)"
                    : ", as the card spreads them",
       room_, external_ == ExternalMemory::never ? "from a copy" : "from its place",

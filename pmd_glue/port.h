@@ -23,6 +23,10 @@
 struct rte_mbuf;
 struct rte_mempool;
 
+namespace uroce::wire {
+class ReceiveSpread;
+}
+
 namespace uroce::glue {
 
 struct PortOptions {
@@ -93,6 +97,8 @@ class Port {
   virtual Sending sending() const { return Sending::by_driver; }
   /// Frames that wait a little for others leave sooner together.
   bool joins_frames() const { return is_kernel_interface(); }
+  /// How frames come to the queues, where peers can choose among them; nullptr elsewhere. Valid from start() on.
+  virtual const wire::ReceiveSpread* receive_spread() const { return nullptr; }
   /// Longest frames that may surely wait for an engine; no limit for ports whose buffers do not depend on the system's
   /// settings.
   virtual uint32_t receive_window_packets() const { return UINT32_MAX; }

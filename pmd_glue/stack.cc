@@ -174,7 +174,9 @@ Result<void> Stack::Impl::make_port_queues(const StackOptions& options) {
     if (rings_ && units.size() == 2) worker->set_self_contained();
   }
   for (Unit& unit : units) {
+    const wire::ReceiveSpread* const spread = unit.port->receive_spread();
     for (uint32_t e = 0; e < engines(); ++e) {
+      if (spread != nullptr && e < unit.port->queues()) unit.device->engine(e).know_spread(*spread);
       workers_[e]->add(std::make_unique<PortQueue>(
           PortQueueParts{*unit.port, *unit.handover, *unit.neighbourhood, unit.shared.get(), unit.device->engine(e),
                          external_pool_, options.receive_loss, options.whole_frames || options.receive_loss != 0,

@@ -140,8 +140,23 @@ class Cards(Case):
             self.transfer_all(a, b, 1024, (("RC", "SEND"), ("RC", "READ"), ("UD", "SEND_IMM")))
         if model.queues == 1:  # several queues may be the right ones by chance
             self.assertGreater(daemon.counters(0)["port_steered"], 0)
-        self.assertIn(f"{min(model.queues, 2)} queue(s)", daemon.end())
+        if model.rss:
+            self.sends_to_the_right_engine(daemon, a, b)
+        said = daemon.end()
+        self.assertIn(f"{min(model.queues, 2)} queue(s)", said)
+        self.assertEqual("(RSS), which uroce peers choose" in said, model.rss, said)
         interop.record("cards", model.name, "two engines")
+
+    def sends_to_the_right_engine(self, daemon, a, b):
+        """The card hands over no frame of a connection once its peers have met."""
+        pairs = [self.pair(a, b, "RC", 1024) for _ in range(4)]
+        for one, two in pairs:
+            self.run_operation(one, two, "SEND", (1,))
+        before = [daemon.counters(number)["port_steered"] for number in (0, 1)]
+        for one, two in pairs:
+            self.run_operation(one, two, "SEND", (65536,))
+            self.run_operation(one, two, "READ", (65536,))
+        self.assertEqual([daemon.counters(number)["port_steered"] for number in (0, 1)], before)
 
     def on_link_down_and_up(self, model):
         daemon = self.daemon(model)

@@ -34,6 +34,7 @@ class Model:
     largest: int = WIRE_MTU  # the MTU that its driver allows, at most uroce's own limit
     own_mtu: int = 1500  # without a setting
     queues: int = 1
+    rss: bool = False  # frames are spread by the Toeplitz hash of UDP ports
     checksum: bool = False  # the card computes the IPv4 header's checksum
     kernel_driver: str = "virtio-pci"
     interrupts: bool = True  # for receiving, by vfio-pci
@@ -44,6 +45,7 @@ MODELS = (
     Model("virtio_legacy", "virtio-net-pci", ",disable-legacy=off,disable-modern=on"),
     Model("virtio_mtu", "virtio-net-pci", ",host_mtu=4200", largest=4200, own_mtu=4200),
     Model("virtio_queues", "virtio-net-pci", ",mq=on,vectors=10", ",queues=4", queues=4),
+    Model("virtio_rss", "virtio-net-pci", ",mq=on,vectors=10,rss=on", ",queues=4", queues=4, rss=True),
     Model("e1000", "e1000", checksum=True, kernel_driver="e1000"),
     Model("e1000e", "e1000e", checksum=True, kernel_driver="e1000e"),
     Model("vmxnet3", "vmxnet3", largest=9000, queues=2, kernel_driver="vmxnet3"),

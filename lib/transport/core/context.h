@@ -22,6 +22,10 @@
 #include "transport/core/hand.h"
 #include "transport/core/seam.h"
 
+namespace uroce::wire {
+class ReceiveSpread;
+}
+
 namespace uroce::transport {
 
 class AddressHandleTable;
@@ -60,10 +64,11 @@ struct Context {
   const XrcSrqTable& xrc_srqs;
   const FlowTable& flows;
   Hand hand;
-  Nanos now{0};               ///< of the burst
-  bool whole_writes = false;  ///< no WRITE begins as Onlies (SendSlot::as_onlies)
-  bool alone = false;         ///< no QP but the one whose turn it is has anything to send
-  BlockPool windows;          ///< for SendTimes
+  Nanos now{0};                                 ///< of the burst
+  const wire::ReceiveSpread* spread = nullptr;  ///< Engine::know_spread()
+  bool whole_writes = false;                    ///< no WRITE begins as Onlies (SendSlot::as_onlies)
+  bool alone = false;                           ///< no QP but the one whose turn it is has anything to send
+  BlockPool windows;                            ///< for SendTimes
   FramePool frames;
   std::array<std::byte, FramePool::kFrameBytes> parked{};  ///< for wire::in_one_piece()
   SecretStream epochs;

@@ -78,6 +78,8 @@ class Doorbells {
     }
     return any;
   }
+  /// True: poll() would find nothing. False says nothing where several rings are attached.
+  bool quiet() const { return only_ != nullptr && only_->reader.empty(); }
   bool empty() const {
     return std::ranges::all_of(users_, [](const User& user) {
       return std::ranges::all_of(user.rings, [](const Ring& ring) { return ring.reader.empty(); });
@@ -102,6 +104,7 @@ class Doorbells {
 
   // A user with few rings leaves its part to the others.
   void share_polls() {
+    only_ = users_.size() == 1 && users_.front().rings.size() == 1 ? &users_.front().rings.front() : nullptr;
     std::size_t left = kRingsPerPoll;
     std::size_t users = users_.size();
     std::vector<User*> by_size;
@@ -115,6 +118,7 @@ class Doorbells {
   }
 
   std::vector<User> users_;
+  const Ring* only_ = nullptr;  ///< of all; nullptr where there are several or none
   std::size_t count_ = 0;
 };
 

@@ -81,7 +81,7 @@ bool Engine::outlive_thread() {
   }
   if (broken != nullptr) {
     // It may have a completion whose event is not among those that are due.
-    for (CqWriter* cq : {broken->send_cq, broken->recv_cq}) {
+    for (CqWriter* cq : {broken->send_cq, broken->rx.recv_cq}) {
       if (cq != nullptr) cq->raise_again(ctx_.events);
     }
   }

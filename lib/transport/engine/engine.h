@@ -73,6 +73,9 @@ class alignas(64) Engine {
   void set_sleeping(bool sleeping) {
     if (!paused_) doorbells_.set_sleeping(sleeping);  // else another engine may be polling the rings
   }
+  /// The port spreads frames over queues like this, and this engine has the queue of its index: peers are told which
+  /// UDP source port reaches it. Before the first poll(); `spread` outlives the engine.
+  void know_spread(const wire::ReceiveSpread& spread) { ctx_.spread = &spread; }
   /// A paused engine runs tasks alone: it takes no frame and no doorbell, and its QPs change only by tasks. So their
   /// state can be written for another process, or read. Engine's thread.
   void pause() { paused_ = true; }

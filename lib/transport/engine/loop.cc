@@ -40,10 +40,11 @@ bool Engine::poll(FrameSink& sink, Nanos now) {
   const std::size_t tasks = tasks_.size();
   if (paused_) [[unlikely]]
     return run_tasks(tasks);
-  bool busy = take_doorbells();
-  advance_timers(now);
+  // Most polls find most stages empty, and a lone message waits for them.
+  bool busy = !doorbells_.quiet() && take_doorbells();
+  if (dispatcher_.timers().may_end(now) || now >= held_events_.next_deadline()) advance_timers(now);
   if (!dispatcher_.flush_queue().empty()) busy |= flush();
-  busy |= send_bursts(sink);
+  if (!dispatcher_.run_queue().empty() || owners_.shared()) busy |= send_bursts(sink);
   end_steps();
   // Tasks run after sending. An application that has seen a completion may destroy the QP in a task. Its ACK must leave
   // before, because no QP would be there to acknowledge the message when the peer sends it again.
@@ -54,7 +55,7 @@ bool Engine::poll(FrameSink& sink, Nanos now) {
 bool Engine::take_doorbells() {
   const bool any = doorbells_.poll(kDoorbellsPerPoll, [this](uint32_t token, const Doorbells::Ring& ring) {
     if (rung_used_ == rung_.size()) take_rung();
-    table_.prefetch(token);
+    table_.prefetch_to_send(token);
     rung_[rung_used_++] = {token, &ring, nullptr};
   });
   if (any) take_rung();

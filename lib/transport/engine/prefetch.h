@@ -15,11 +15,16 @@ inline void prefetch(const void* at) {
   asm volatile("");
 }
 
-/// First stage: the hot state.
-inline void prefetch_state(const Qp& qp) {
+/// First stage of a doorbell: the hot state of a requester.
+inline void prefetch_requester(const Qp& qp) {
   prefetch(&qp);
   prefetch(&qp.tx);
   prefetch(&qp.tx.window);
+}
+
+/// First stage of a received packet: all of the hot state.
+inline void prefetch_state(const Qp& qp) {
+  prefetch_requester(qp);
   prefetch(&qp.rx);
 }
 

@@ -21,9 +21,13 @@ class QpTable {
     Qp* qp = slot_of(qpn);
     return qp != nullptr && qp->qpn == qpn ? qp : nullptr;
   }
-  /// Fetches what find() and the QP's handlers read first. `qpn` may be anything.
+  /// Fetches what find() and the handlers of a packet read first. `qpn` may be anything.
   void prefetch(uint32_t qpn) {
     if (const Qp* qp = slot_of(qpn); qp != nullptr) prefetch_state(*qp);
+  }
+  /// The same for a doorbell.
+  void prefetch_to_send(uint32_t qpn) {
+    if (const Qp* qp = slot_of(qpn); qp != nullptr) prefetch_requester(*qp);
   }
   /// The index of the engine that a QPN's low bits name.
   uint32_t engine_of(uint32_t qpn) const { return qpn & ((1u << config_.index_bits) - 1); }

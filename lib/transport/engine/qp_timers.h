@@ -39,9 +39,14 @@ class QpTimers {
     qp.timer_pending = false;
   }
 
+  /// False: advance() would find nothing, because it was called within this tick. A timer that is set ends in a later
+  /// one.
+  bool may_end(Nanos now) const { return now >= next_tick_; }
   /// Calls `on_ack_timer`, `on_hello_timer` or `on_turn` (pacing) with the QP of each timer that has ended.
   template <class OnAckTimer, class OnHelloTimer, class OnTurn>
   void advance(Nanos now, OnAckTimer&& on_ack_timer, OnHelloTimer&& on_hello_timer, OnTurn&& on_turn) {
+    static_assert(TimerWheel::kTickNanos % PacingWheel::kTickNanos == 0);
+    next_tick_ = Nanos((now.count() / PacingWheel::kTickNanos + 1) * PacingWheel::kTickNanos);
     wheel_.advance(now, [&](TimerNode& node) {
       Qp& qp = *static_cast<Qp*>(node.owner);
       if (&node == &qp.cold->hello_timer) return on_hello_timer(qp);
@@ -55,6 +60,7 @@ class QpTimers {
  private:
   TimerWheel wheel_;
   PacingWheel pacing_wheel_;
+  Nanos next_tick_{0};
 };
 
 }  // namespace uroce::transport

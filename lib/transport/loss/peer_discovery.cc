@@ -33,10 +33,13 @@ void PeerDiscovery::renew() {
   while (epoch_ == 0);
 }
 
-wire::Hello PeerDiscovery::hello(uint16_t capacity) const {
+wire::Hello PeerDiscovery::hello(uint16_t capacity, uint16_t port) const {
   const bool settled = proven() && candidate_epoch_ == 0;
-  return {
-      .epoch = epoch_, .peer_epoch = settled ? peer_epoch_ : candidate_epoch_, .parking = capacity, .answer = !settled};
+  return {.epoch = epoch_,
+          .peer_epoch = settled ? peer_epoch_ : candidate_epoch_,
+          .parking = capacity,
+          .answer = !settled,
+          .port = port};
 }
 
 void PeerDiscovery::on_sent(Nanos now, bool requests_out) {
@@ -80,9 +83,10 @@ PeerDiscovery::Heard PeerDiscovery::on_hello(const std::optional<wire::Hello>& h
   // A HELLO that names another epoch than ours was meant for another connection.
   const bool ours = hello && (hello->peer_epoch == 0 || hello->peer_epoch == epoch_);
   if (epoch_ == 0 || !ours) return {};
-  Heard heard{.valid = true, .answer = hello->answer, .proof = {}};
+  Heard heard{.valid = true, .answer = hello->answer, .proof = {}, .port = 0};
   if (hello->peer_epoch == epoch_) {
     heard.proof = adopt(hello->epoch, hello->parking, now);
+    heard.port = hello->port;
   } else if (hello->epoch == peer_epoch_) {
     candidate_epoch_ = 0;  // The proven peer is still there: forget the other sender.
   } else {

@@ -48,8 +48,8 @@ class PeerDiscovery {
 
   // --- Sending ------------------------------------------------------------------------------------------------
 
-  /// The HELLO to send now. `capacity`: packets that this side keeps.
-  wire::Hello hello(uint16_t capacity) const;
+  /// The HELLO to send now. `capacity`: packets that this side keeps. `port`: wire::Hello::port.
+  wire::Hello hello(uint16_t capacity, uint16_t port = 0) const;
   /// The HELLO has left. `requests_out`: requests are outstanding, so another HELLO follows if there is no response.
   void on_sent(Nanos now, bool requests_out);
   /// Requests are outstanding: another HELLO follows if the peer does not prove itself soon. Returns whether
@@ -67,6 +67,7 @@ class PeerDiscovery {
     bool valid = false;          ///< false: for another connection, or malformed
     bool answer = false;         ///< the peer wants a HELLO back
     std::optional<Proof> proof;  ///< the peer has proven itself with this HELLO
+    uint16_t port = 0;           ///< where the peer wants our frames to come from, and has proven itself; 0: anywhere
   };
   Heard on_hello(const std::optional<wire::Hello>& hello, Nanos now);
   /// A SACK named our epoch. This proves the peer whose HELLO has arrived, though its reply to ours may be lost.

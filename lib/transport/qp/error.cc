@@ -23,7 +23,7 @@ Outcome enter_error(Context& ctx, Qp& qp, const Outcome& why) {
   tx.rnr_waiting = false;
   qp.rx.message.end();
   // 9.7.5.1.1: the responses to requests before the refused one still leave; the peer would take them for lost.
-  if (why.failure() != Failure::responder) qp.rx.responses.drop_jobs(qp.cold->replay);
+  if (why.failure() != Failure::responder) qp.responses.drop_jobs(qp.cold->replay);
   // The last receive that it takes from a shared queue completes before the event says so.
   if (qp.cold->srq == nullptr) return out;
   static_cast<void>(flush_recv_in_use(ctx, qp));

@@ -102,12 +102,15 @@ void apply_attributes(Context& ctx, Qp& qp, const QpAttr& attr, QpAttrMask mask)
   qp.rnr_retry = now.rnr_retry;
   qp.min_rnr_timer = now.min_rnr_timer;
   qp.max_rd_atomic = now.max_rd_atomic;
-  if (mask.has(QpAttrBit::max_dest_rd_atomic)) qp.rx.responses.resize(qp.cold->replay, now.max_dest_rd_atomic);
+  if (mask.has(QpAttrBit::max_dest_rd_atomic)) qp.responses.resize(qp.cold->replay, now.max_dest_rd_atomic);
   if (mask.has(QpAttrBit::path_mtu) && is_reliable(qp.type)) choose_congestion_control(ctx, qp);
   if (qp.tx.recovery != nullptr) update_window(ctx, qp);
   qp.paced = pace_of(qp) != 0;
   qp.tx.retries.refill(qp.retry_cnt, qp.rnr_retry);
-  qp.udp_source = wire::udp_source_port(now.av.flow_label, qp.qpn, qp.dest_qpn);
+  // This is a new peer. Later it may have asked for another port, in a HELLO.
+  if (mask.has_any(QpAttrMask(QpAttrBit::av) | QpAttrBit::dest_qpn)) {
+    qp.udp_source = wire::udp_source_port(now.av.flow_label, qp.qpn, qp.dest_qpn);
+  }
 }
 
 Outcome apply_state(Context& ctx, Qp& qp, QpState state) {

@@ -35,7 +35,7 @@ Result<QpPtr> make_qp(const QpSpec& spec) {
   qp->pd = spec.pd;
   qp->signal_all = spec.signal_all;
   qp->send_cq = spec.send_cq;
-  qp->recv_cq = spec.recv_cq;
+  qp->rx.recv_cq = spec.recv_cq;
   qp->tx.sq = queues::RingConsumer(spec.sq);
   qp->tx.slots = reinterpret_cast<SendSlot*>(qp->cold->send_slots.data());
   qp->tx.slot_stride = qp->cold->send_slot_stride;
@@ -73,12 +73,15 @@ void reset_qp(Qp& qp) {
   fresh.oldest = sq.next();
   fresh.cursor = SendCursor(sq.next());
   tx = fresh;
+  CqWriter* const recv_cq = rx.recv_cq;
   rx = Qp::Responder{};
   rx.rq = rq;
+  rx.recv_cq = recv_cq;
   const QpCap cap = cold.attr.cap;
   cold.attr = QpAttr{};
   cold.attr.cap = cap;
-  rx.responses.clear(cold.replay);
+  qp.responses = ResponseQueue{};
+  qp.responses.clear(cold.replay);
   cold.communication_established = false;
   cold.sq_drained_reported = false;
   cold.congestion.reset();

@@ -100,7 +100,8 @@ struct alignas(64) Qp {
   bool on_run_queue = false;
   wire::Seal seal{};  ///< of frames to the peer: begin_selective()
   CqWriter* send_cq = nullptr;
-  CqWriter* recv_cq = nullptr;
+  /// The jobs are in cold->replay. A requester's turn reads whether a response is due without the responder's line.
+  ResponseQueue responses;
   QpCold* cold = nullptr;
   const wire::RouteTemplate* route = nullptr;
 
@@ -139,17 +140,17 @@ struct alignas(64) Qp {
     Psn expected;
     uint32_t msn = 0;
     InboundMessage message;
-    ResponseQueue responses;  ///< with cold->replay
+    CqWriter* recv_cq = nullptr;
 
-    /// A request took `packets` PSNs.
-    void expect_next(uint32_t packets) {
-      expected += packets;
-      responses.close_gap();
-    }
     /// C9-148: the MSN counts a message when it is executed. For a READ, too, that is before its response is sent.
     uint32_t count_message() { return msn = (msn + 1) & Psn::kMask; }
   } rx;
 
+  /// A request took `packets` PSNs.
+  void expect_next(uint32_t packets) {
+    rx.expected += packets;
+    responses.close_gap();
+  }
   void end_selective() {
     selective = false;
     seal = {};

@@ -95,7 +95,7 @@ Outcome report_recv(Context& ctx, const Qp& qp, queues::Cqe& cqe, bool solicited
   cqe.timestamp_ns = static_cast<uint64_t>(ctx.now.count());
   const bool success = cqe.status == static_cast<uint8_t>(WcStatus::success);
   (success ? ctx.counters.recv_completions : ctx.counters.error_completions).add();
-  return write_completion(ctx, *qp.recv_cq, cqe, solicited || !success);
+  return write_completion(ctx, *qp.rx.recv_cq, cqe, solicited || !success);
 }
 
 Outcome complete_recv_with_error(Context& ctx, Qp& qp, WcStatus status) {

@@ -112,7 +112,7 @@ class ResponseQueue {
   bool gap_told_ = false;
   bool has_jobs_ = false;  // ReplayStore::has_jobs()
 };
-static_assert(sizeof(ResponseQueue) == 8, "it shares a cache line with the rest of the responder");
+static_assert(sizeof(ResponseQueue) == 8, "it shares a cache line with what both roles read");
 
 inline bool ResponseQueue::queue_again(ReplayStore& store, const Resource& resource, uint32_t next, uint32_t end) {
   const uint32_t index = store.index_of(resource);

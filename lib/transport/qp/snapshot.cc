@@ -230,7 +230,7 @@ void persist_state(Archive& archive, const Context& ctx, Qp& qp) {
   persist_identity(archive, qp);
   archive("qp", qp);
   archive("cold", *qp.cold);
-  if constexpr (Archive::kReads) qp.rx.responses.adopt(qp.cold->replay);
+  if constexpr (Archive::kReads) qp.responses.adopt(qp.cold->replay);
   persist_borrowed(archive, ctx, qp);
   persist_route(archive, ctx, qp);
   persist_congestion(archive, ctx, qp);

@@ -128,8 +128,8 @@ const char* rc_field_in_use(const Qp& qp) {
   if (qp.tx.control_frames != 0) return "tx.control_frames";
   if (qp.tx.lost.any()) return "tx.lost";
   if (qp.rx.message.later_wait()) return "rx.message.later_wait";
-  if (qp.rx.responses.has_jobs()) return "replay.jobs";
-  return qp.rx.responses.reply_pending() ? "rx.responses.reply_pending" : nullptr;
+  if (qp.responses.has_jobs()) return "replay.jobs";
+  return qp.responses.reply_pending() ? "responses.reply_pending" : nullptr;
 }
 
 Contradiction check_state(const Qp& qp) {
@@ -146,7 +146,7 @@ Contradiction check_state(const Qp& qp) {
   }
   // Sending needs a route. Datagrams bring their own.
   const bool idle = qp.state == QpState::reset || qp.state == QpState::init || qp.state == QpState::error;
-  const bool answers = qp.rx.responses.has_jobs() || qp.rx.responses.reply_pending() || qp.tx.control_frames != 0;
+  const bool answers = qp.responses.has_jobs() || qp.responses.reply_pending() || qp.tx.control_frames != 0;
   if (has_peer(qp.type) && qp.route == nullptr && (!idle || answers)) return "route is missing";
   return kAgrees;
 }

@@ -155,19 +155,18 @@ void persist(Archive& archive, Qp::Requester& tx) {
 
 template <class Archive>
 void persist(Archive& archive, Qp::Responder& rx) {
-  auto& [rq, expected, msn, message, responses] = rx;
+  auto& [rq, expected, msn, message, recv_cq] = rx;
   if (rq.entries() != 0) archive("rq", rq);
   archive("expected", expected);
   archive("msn", msn, 0, Psn::kMask);
   archive("message", message);
-  archive("responses", responses);
 }
 
 template <class Archive>
 void persist(Archive& archive, Qp& qp) {
   auto& [qpn, dest_qpn, pd, type, state, mtu_shift, max_rd_atomic, pkey, udp_source, timeout, retry_cnt, rnr_retry,
          min_rnr_timer, ecn, access, loopback, signal_all, paced, selective, flushing, rung, timer_pending,
-         on_run_queue, seal, send_cq, recv_cq, cold, route, tx, rx] = qp;
+         on_run_queue, seal, send_cq, responses, cold, route, tx, rx] = qp;
   archive("dest_qpn", dest_qpn, 0, Psn::kMask);
   archive("state", state, QpState::reset, QpState::error);
   archive("mtu_shift", mtu_shift, 8, 12);
@@ -189,6 +188,7 @@ void persist(Archive& archive, Qp& qp) {
   archive("tx", tx);
   archive.deadline("wheel_deadline", qp.cold->wheel_deadline);
   archive("rx", rx);
+  archive("responses", responses);
 }
 
 /// The members that are neither of variable length nor optional.

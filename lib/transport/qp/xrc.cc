@@ -7,7 +7,7 @@ namespace {
 
 void lend(Qp& qp, Srq& srq) {
   qp.cold->srq = &srq;
-  qp.recv_cq = srq.cq;
+  qp.rx.recv_cq = srq.cq;
   qp.pd = srq.pd;
 }
 
@@ -36,7 +36,7 @@ bool borrow_srq(const Context& ctx, Qp& qp, const wire::Packet& packet) {
 void return_srq(Qp& qp) {
   if (qp.rx.message.recv_in_use()) return;
   qp.cold->srq = nullptr;
-  qp.recv_cq = nullptr;
+  qp.rx.recv_cq = nullptr;
   qp.pd = qp.cold->spec.pd;
 }
 

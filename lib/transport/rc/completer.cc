@@ -45,8 +45,8 @@ Advance advance(Context& ctx, Qp& qp) {
   auto& tx = qp.tx;
   Recovery& r = *tx.recovery;
   const Psn before = tx.una;
-  const bool asked =
-      tx.rd_atomic != 0;  // else no response may have come early, and the tracker's cache line is left alone
+  // Otherwise no response may have come early, and the tracker's cache line is left alone.
+  const bool asked = tx.rd_atomic != 0;
   Advance done;
   if (ctx.config.plain_path) complete_acknowledged(ctx, qp, done);
   while (tx.oldest != tx.sq.next()) {

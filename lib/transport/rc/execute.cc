@@ -30,8 +30,7 @@ constexpr Checked kNext{};
   AsyncEventType event = AsyncEventType::qp_fatal;
   if (code == NakCode::invalid_request) event = AsyncEventType::qp_request_error;
   if (code == NakCode::remote_access) event = AsyncEventType::qp_access_error;
-  return {Step::stop,
-          qp.rx.responses.queue_reply(psn, wire::Aeth::nak(code)) | Outcome::fail(Failure::responder, event)};
+  return {Step::stop, qp.responses.queue_reply(psn, wire::Aeth::nak(code)) | Outcome::fail(Failure::responder, event)};
 }
 
 // Before a wrong key ends the connection. The packet was the next one, so a stranger needs 2^24 frames to forge it.
@@ -78,7 +77,7 @@ Checked need_recv(Context& ctx, Qp& qp, Psn psn) {
     case TakeRecv::empty: break;
   }
   // Later packets are out of order until this one is sent again. They get no NAK of their own.
-  return {Step::stop, qp.rx.responses.queue_gap_nak(psn, wire::Aeth::rnr(qp.min_rnr_timer))};
+  return {Step::stop, qp.responses.queue_gap_nak(psn, wire::Aeth::rnr(qp.min_rnr_timer))};
 }
 
 // 9.9.3, class C: the receive that the immediate data would complete ends with the error; the others are flushed. Here
@@ -109,9 +108,9 @@ Outcome finish_message(Context& ctx, Qp& qp, const wire::Packet& packet, WcOpcod
 Checked fail_invalidation(Context& ctx, Qp& qp, const wire::Packet& packet) {
   report_wrong_key(ctx, qp, packet);
   qp.rx.count_message();
-  qp.rx.expect_next(1);
+  qp.expect_next(1);
   Outcome out = complete_recv_with_error(ctx, qp, WcStatus::remote_invalid_request);
-  if (packet.bth.ack_request) out |= qp.rx.responses.queue_ack(packet.bth.psn);
+  if (packet.bth.ack_request) out |= qp.responses.queue_ack(packet.bth.psn);
   return {Step::stop, out | Outcome::fail(Failure::responder, AsyncEventType::qp_access_error)};
 }
 
@@ -130,7 +129,7 @@ Checked execute_send(Context& ctx, Qp& qp, const wire::Packet& packet) {
     return fail_invalidation(ctx, qp, packet);
   }
   message.add_to_send(static_cast<uint32_t>(packet.payload.size()));
-  qp.rx.expect_next(1);
+  qp.expect_next(1);
   return {Step::next, op.has(Op::last) ? finish_message(ctx, qp, packet, WcOpcode::recv) : Outcome{}};
 }
 
@@ -157,7 +156,7 @@ Checked execute_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
   place_write(place, packet.payload);
   ctx.hand.take(qp);
   qp.rx.message.add_to_write(length);
-  qp.rx.expect_next(1);
+  qp.expect_next(1);
   return {Step::next, op.has(Op::last) ? finish_message(ctx, qp, packet, WcOpcode::recv_rdma_with_imm) : Outcome{}};
 }
 
@@ -168,8 +167,8 @@ void queue_response(Qp& qp, Resource& resource) {
   auto& rx = qp.rx;
   resource.msn = rx.count_message();
   resource.pd = qp.pd;
-  rx.expect_next(resource.packets);
-  rx.responses.queue_response(qp.cold->replay, resource);
+  qp.expect_next(resource.packets);
+  qp.responses.queue_response(qp.cold->replay, resource);
 }
 
 Checked execute_read(Context& ctx, Qp& qp, const wire::Packet& packet) {
@@ -309,7 +308,7 @@ bool answer_atomic(Qp& qp, const wire::Packet& packet, std::byte* word) {
 Outcome execute_request(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const Checked done = qp.type == QpType::rc ? execute(ctx, qp, packet) : execute_for_srq(ctx, qp, packet);
   const bool acknowledge = done.step == Step::next && packet.bth.ack_request;
-  return acknowledge ? done.out | qp.rx.responses.queue_ack(packet.bth.psn) : done.out;
+  return acknowledge ? done.out | qp.responses.queue_ack(packet.bth.psn) : done.out;
 }
 
 }  // namespace uroce::transport

@@ -5,6 +5,7 @@
 #include "transport/qp/seal.h"
 #include "transport/qp/send_window.h"
 #include "transport/rc/ack_timer.h"
+#include "wire/receive_spread.h"
 
 namespace uroce::transport {
 namespace {
@@ -21,6 +22,13 @@ Outcome request_hello(Qp& qp) {
 void drop_reordered(Context& ctx, Qp& qp) {
   qp.tx.recovery->requests_ahead.drop_all(ctx.frames);
   qp.rx.message.set_later_wait(false);
+}
+
+/// wire::Hello::port. Different queue pairs have different ones, so switches still spread them over their paths.
+uint16_t port_to_us(const Context& ctx, const Qp& qp) {
+  if (ctx.spread == nullptr) return 0;
+  const auto queue = static_cast<uint16_t>(ctx.config.index);
+  return ctx.spread->source_port(queue, destination_of(*qp.route), source_of(*qp.route), qp.udp_source).value_or(0);
 }
 
 }  // namespace
@@ -59,7 +67,7 @@ Outcome send_hello(Context& ctx, Qp& qp) {
   qp.tx.control_frames &= static_cast<uint8_t>(~ControlFrame::kHello);
   TxFrame& frame = ctx.builder.next();
   std::byte* const payload = ctx.builder.scratch();
-  r.discovery.hello(static_cast<uint16_t>(r.requests_ahead.capacity())).store(payload);
+  r.discovery.hello(static_cast<uint16_t>(r.requests_ahead.capacity()), port_to_us(ctx, qp)).store(payload);
   frame.copy_payload = true;
   ctx.builder.add_payload(frame, payload, wire::Hello::kBytes);
   finish_to_peer(ctx.builder, frame, qp, wire::Opcode::hello, qp.rx.expected - kPsnsAgo, 0);
@@ -81,6 +89,8 @@ Outcome on_hello(Context& ctx, Qp& qp, const wire::Packet& packet) {
     count_guess(ctx, packet, Guess::epoch);
     return {};
   }
+  // A flow label that the program chose is its choice of a path.
+  if (heard.port != 0 && qp.cold->attr.av.flow_label == 0) qp.udp_source = heard.port;
   Outcome out;
   if (heard.proof) out |= trust_peer(ctx, qp, *heard.proof);
   if (heard.answer) {

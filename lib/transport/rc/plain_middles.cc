@@ -81,7 +81,7 @@ bool place_middle_response(Context& ctx, Qp& qp, const SendSlot& slot, const wir
 
 }  // namespace
 
-uint32_t transmit_plain_middles(Context& ctx, Qp& qp, const SendSlot& slot) {
+uint32_t transmit_alike(Context& ctx, Qp& qp, const SendSlot& slot) {
   const uint32_t left = sendable_middles(qp, slot);
   if (left == 0) return 0;
   const Sge& sge = slot.sges()[0];
@@ -105,7 +105,7 @@ Outcome on_plain_middle(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (!placed) [[unlikely]]
     return on_request(ctx, qp, packet);
   packet.bth.opcode == Opcode::rc_send_middle ? message.add_to_send(length) : message.add_to_write(length);
-  rx.expect_next(1);
+  qp.expect_next(1);
   return acknowledge_plain(ctx, qp, packet);
 }
 

@@ -13,7 +13,7 @@ namespace uroce::transport {
 
 /// The requester's shortcut sends packets of one shape of `slot`, the message at the cursor, while room, window and
 /// peer allow it. The last one is not among them. Returns how many.
-uint32_t transmit_plain_middles(Context& ctx, Qp& qp, const SendSlot& slot);
+uint32_t transmit_alike(Context& ctx, Qp& qp, const SendSlot& slot);
 
 /// The responder's does what on_request() does, for a packet of a SEND or WRITE. The QP is in RTS.
 Outcome on_plain_middle(Context& ctx, Qp& qp, const wire::Packet& packet);

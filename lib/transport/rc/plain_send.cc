@@ -22,13 +22,13 @@ Outcome on_plain_send(Context& ctx, Qp& qp, const wire::Packet& packet) {
   ctx.hand.take(qp);
   recv.take(ctx, qp);
   rx.count_message();
-  rx.expect_next(1);
+  qp.expect_next(1);
   if (qp.selective && packet.bth.ack_request) note_arrival(ctx, qp, packet, false);
   queues::Cqe cqe{};
   cqe.byte_len = static_cast<uint32_t>(bytes);
   cqe.opcode = static_cast<uint8_t>(WcOpcode::recv);
   const Outcome out = report_recv(ctx, qp, cqe, packet.bth.solicited);
-  return packet.bth.ack_request ? out | rx.responses.queue_ack(packet.bth.psn) : out;
+  return packet.bth.ack_request ? out | qp.responses.queue_ack(packet.bth.psn) : out;
 }
 
 }  // namespace uroce::transport

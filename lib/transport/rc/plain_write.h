@@ -29,7 +29,7 @@ inline bool execute_plain_write(Context& ctx, Qp& qp, const wire::Packet& packet
   if (reth.length > 0) std::memmove(place.host, packet.payload.data(), reth.length);
   ctx.hand.take(qp);
   rx.count_message();
-  rx.expect_next(1);
+  qp.expect_next(1);
   return true;
 }
 
@@ -37,7 +37,7 @@ inline bool execute_plain_write(Context& ctx, Qp& qp, const wire::Packet& packet
 inline Outcome acknowledge_plain(const Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (!packet.bth.ack_request) return {};
   if (qp.selective) note_arrival(ctx, qp, packet, false);
-  return qp.rx.responses.queue_ack(packet.bth.psn);
+  return qp.responses.queue_ack(packet.bth.psn);
 }
 
 /// As on_request(), for a plain WRITE. The QP is in RTS.

@@ -177,7 +177,7 @@ Transmitted transmit_requests(Context& ctx, Qp& qp) {
     Attempt attempt{.sent = false, .out = {}};
     if (slot.started && slot.status == WcStatus::success) {
       const bool alike = ctx.config.plain_path && (tx.cursor.packet() != 0 || slot.as_onlies);
-      if (alike && transmit_plain_middles(ctx, qp, slot) > 0) {
+      if (alike && transmit_alike(ctx, qp, slot) > 0) {
         out |= begin_waiting(ctx, qp);
         continue;
       }

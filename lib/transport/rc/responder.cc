@@ -53,7 +53,7 @@ const Resource* find_resource(const Qp& qp, Psn psn, bool atomic) {
 
 // Queues packets [next, end) of the response again.
 Outcome replay(Qp& qp, const Resource& resource, uint32_t next, uint32_t end) {
-  return Outcome::wake_if(qp.rx.responses.queue_again(qp.cold->replay, resource, next, end));
+  return Outcome::wake_if(qp.responses.queue_again(qp.cold->replay, resource, next, end));
 }
 
 // Queues the response to a duplicate READ or atomic. A duplicate whose result is gone is counted and dropped.
@@ -93,7 +93,7 @@ Outcome replay_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
     out = replay_response(ctx, qp, packet);
     if (!is_retransmitted(qp, packet)) return out;
   }
-  return out | qp.rx.responses.queue_ack(acknowledged_with(qp, packet.bth.psn));
+  return out | qp.responses.queue_ack(acknowledged_with(qp, packet.bth.psn));
 }
 
 // --- Requests of a uroce peer that arrive ahead of their turn: kept, reported in a SACK, executed in their turn -----
@@ -118,7 +118,7 @@ Outcome replay_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
   } else {
     ctx.count_drop(wire::Drop::parking_full);  // As if the network had lost it.
   }
-  return qp.rx.responses.queue_ack(qp.rx.expected - 1);
+  return qp.responses.queue_ack(qp.rx.expected - 1);
 }
 
 // Executes the buffered requests that follow the one at `closed`, which has closed a gap.
@@ -140,7 +140,7 @@ Outcome replay_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
     if (rx.expected == before) break;  // There was no receive for it; the peer must send it again.
   }
   rx.message.set_later_wait(!ahead.empty());
-  return out.failed() ? out : out | qp.rx.responses.queue_ack(rx.expected - 1);
+  return out.failed() ? out : out | qp.responses.queue_ack(rx.expected - 1);
 }
 
 // --- Each request by its PSN --------------------------------------------------------------------------------------
@@ -154,8 +154,8 @@ Outcome on_gap(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (qp.selective) return buffer_request(ctx, qp, packet);
   ctx.count_drop(wire::Drop::psn_out_of_order);
   auto& rx = qp.rx;
-  if (rx.responses.gap_told()) return {};
-  return rx.responses.queue_gap_nak(rx.expected, wire::Aeth::nak(wire::NakCode::psn_sequence));
+  if (qp.responses.gap_told()) return {};
+  return qp.responses.queue_gap_nak(rx.expected, wire::Aeth::nak(wire::NakCode::psn_sequence));
 }
 
 // A peer that sends a READ or an atomic again was not answered. It learns by a SACK behind the response which other
@@ -163,7 +163,7 @@ Outcome on_gap(Context& ctx, Qp& qp, const wire::Packet& packet) {
 Outcome tell_all(const Context& ctx, Qp& qp, const wire::Packet& packet, const Outcome& executed) {
   if (executed.failed() || !is_answered(packet)) return {};
   note_arrival(ctx, qp, packet, false);
-  return qp.rx.responses.queue_ack(qp.rx.expected - 1);
+  return qp.responses.queue_ack(qp.rx.expected - 1);
 }
 
 Outcome on_next(Context& ctx, Qp& qp, const wire::Packet& packet) {

@@ -79,29 +79,29 @@ bool send_middles(Context& ctx, Qp& qp, PeerHeaders& headers, const Resource& re
 
 void send_reply(Context& ctx, Qp& qp) {
   auto& rx = qp.rx;
-  switch (rx.responses.reply_kind()) {
+  switch (qp.responses.reply_kind()) {
     case wire::AethKind::ack: ctx.counters.acks_sent.add(); break;
     case wire::AethKind::rnr_nak: ctx.counters.rnr_naks_sent.add(); break;
     default: ctx.counters.naks_sent.add(); break;
   }
-  rx.responses.on_reply_sent();
+  qp.responses.on_reply_sent();
   if (qp.selective && !ack_says_all(ctx, qp)) return send_sack(ctx, qp);
   TxFrame& frame = ctx.builder.next();
-  store_aeth(FrameBuilder::extended_headers(frame, *qp.route), qp, rx.responses.syndrome(), rx.msn);
-  finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, Opcode::rc_ack), rx.responses.reply_psn(), wire::Aeth::kBytes);
+  store_aeth(FrameBuilder::extended_headers(frame, *qp.route), qp, qp.responses.syndrome(), rx.msn);
+  finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, Opcode::rc_ack), qp.responses.reply_psn(), wire::Aeth::kBytes);
 }
 
 // 9.7.5.2.4: the region has gone after earlier packets of the response were sent. The NAK takes the next packet's PSN.
 Outcome reject_rest(Qp& qp, Psn psn) {
-  qp.rx.responses.drop_jobs(qp.cold->replay);
-  return qp.rx.responses.queue_reply(psn, wire::Aeth::nak(wire::NakCode::remote_access)) |
+  qp.responses.drop_jobs(qp.cold->replay);
+  return qp.responses.queue_reply(psn, wire::Aeth::nak(wire::NakCode::remote_access)) |
          Outcome::fail(Failure::responder, AsyncEventType::qp_access_error);
 }
 
 // Sends queued responses while there is room.
 Outcome send_jobs(Context& ctx, Qp& qp) {
   ReplayStore& store = qp.cold->replay;
-  ResponseQueue& responses = qp.rx.responses;
+  ResponseQueue& responses = qp.responses;
   // Responses are paced only where marks report their congestion: the delay of requests says nothing about responses.
   const bool marked = qp.ecn != 0;
   PeerHeaders headers(ctx, qp);
@@ -131,7 +131,7 @@ Outcome send_jobs(Context& ctx, Qp& qp) {
 
 Transmitted transmit_responses(Context& ctx, Qp& qp) {
   Outcome out;
-  ResponseQueue& responses = qp.rx.responses;
+  ResponseQueue& responses = qp.responses;
   if (responses.has_jobs()) {
     out = send_jobs(ctx, qp);
     if (out.failed()) return {false, out};

@@ -32,12 +32,12 @@ void send_sack(Context& ctx, Qp& qp) {
   sack.hold = static_cast<uint32_t>(std::min<int64_t>((ctx.now - r.echo.at).count(), UINT32_MAX));
   if (!r.requests_ahead.empty()) fill_bitmap(r.requests_ahead, rx.expected, sack);
   TxFrame& frame = ctx.builder.next();
-  store_aeth(FrameBuilder::extended_headers(frame, *qp.route), qp, rx.responses.syndrome(), rx.msn);
+  store_aeth(FrameBuilder::extended_headers(frame, *qp.route), qp, qp.responses.syndrome(), rx.msn);
   std::byte* const payload = ctx.builder.scratch();
   sack.store(payload);
   frame.copy_payload = true;
   ctx.builder.add_payload(frame, payload, static_cast<uint32_t>(sack.bytes()));
-  finish_to_peer(ctx.builder, frame, qp, wire::Opcode::sack, rx.responses.reply_psn(), wire::Aeth::kBytes);
+  finish_to_peer(ctx.builder, frame, qp, wire::Opcode::sack, qp.responses.reply_psn(), wire::Aeth::kBytes);
   ctx.counters.sacks_sent.add();
 }
 

@@ -29,8 +29,8 @@ inline bool ack_says_all(const Context& ctx, const Qp& qp) {
   constexpr Nanos kNoticed{TimerWheel::kTickNanos};
   const auto& rx = qp.rx;
   const Recovery& r = *qp.tx.recovery;
-  const Psn psn = rx.responses.reply_psn();
-  if (rx.responses.reply_kind() != wire::AethKind::ack || rx.message.later_wait() || r.sack_due) return false;
+  const Psn psn = qp.responses.reply_psn();
+  if (qp.responses.reply_kind() != wire::AethKind::ack || rx.message.later_wait() || r.sack_due) return false;
   return r.echo.psn == psn && rx.expected == psn + 1 && r.echo.tag == 0 && !r.echo.duplicate &&
          ctx.now - r.echo.at < kNoticed;
 }

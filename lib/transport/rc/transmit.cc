@@ -24,8 +24,8 @@ Outcome wake_if_more(const Transmitted& sent) { return sent.out | Outcome::wake_
 // completion of their SEND before that of its answer, as perftest's ib_send_lat does with events.
 bool answer_is_due(const Context& ctx, Qp& qp) {
   constexpr int32_t kInFlight = 1;
-  if (!ctx.alone || !qp.rx.responses.reply_is_next()) return false;
-  if (qp.rx.responses.reply_kind() != wire::AethKind::ack || distance(qp.tx.next, qp.tx.una) > kInFlight) return false;
+  if (!ctx.alone || !qp.responses.reply_is_next()) return false;
+  if (qp.responses.reply_kind() != wire::AethKind::ack || distance(qp.tx.next, qp.tx.una) > kInFlight) return false;
   const auto posted = lone_posted(qp);
   return posted && !takes_recv(*posted);
 }
@@ -51,7 +51,7 @@ Outcome transmit_in_order(Context& ctx, Qp& qp) {
 Outcome transmit_paced(Context& ctx, Qp& qp) {
   if (!qp.cold->pacer.take_turn_for_requests()) return transmit_in_order(ctx, qp);
   const Outcome requests = wake_if_more(transmit_requests(ctx, qp));
-  if (requests.failed()) return requests | Outcome::wake_if(qp.rx.responses.reply_pending());
+  if (requests.failed()) return requests | Outcome::wake_if(qp.responses.reply_pending());
   return requests | wake_if_more(transmit_responses(ctx, qp));
 }
 

@@ -23,7 +23,9 @@ std::vector<std::byte> bytes_of(const Sack& sack) {
   return bytes;
 }
 
-Hello sample_hello() { return {.epoch = 0x89abcdef, .peer_epoch = 0x01234567, .parking = 1023, .answer = true}; }
+Hello sample_hello() {
+  return {.epoch = 0x89abcdef, .peer_epoch = 0x01234567, .parking = 1023, .answer = true, .port = 0xc0de};
+}
 
 Sack sample_sack() {
   Sack sack{};
@@ -46,6 +48,7 @@ TEST(Hello, ComesBack) {
   EXPECT_EQ(hello->peer_epoch, 0x01234567u);
   EXPECT_EQ(hello->parking, 1023);
   EXPECT_TRUE(hello->answer);
+  EXPECT_EQ(hello->port, 0xc0de);
 }
 
 TEST(Hello, LiesInNetworkOrderBehindItsMagic) {
@@ -55,7 +58,8 @@ TEST(Hello, LiesInNetworkOrderBehindItsMagic) {
   EXPECT_EQ(load_be16(bytes.data() + 6), 1023);
   EXPECT_EQ(load_be32(bytes.data() + 8), 0x89abcdefu);
   EXPECT_EQ(load_be32(bytes.data() + 12), 0x01234567u);
-  EXPECT_EQ(load_be32(bytes.data() + 16), 0u);
+  EXPECT_EQ(load_be16(bytes.data() + 16), 0xc0deu);
+  EXPECT_EQ(load_be16(bytes.data() + 18), 0u);
 }
 
 TEST(Seals, AreTenBitsOfBothEpochs) {

@@ -8,17 +8,13 @@
 #include <cstring>
 
 #include "plain_frames.h"
+#include "rss_vectors.h"
 
 namespace uroce::wire {
 namespace {
 
 using enum RxHashField;
 
-// "Verifying the RSS Hash Calculation", Microsoft.
-constexpr std::array<uint8_t, RxHash::kKeyBytes> kKey = {0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67,
-                                                         0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0, 0xca, 0x2b, 0xcb,
-                                                         0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30,
-                                                         0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa};
 constexpr RxHashFields kAddresses4 = RxHashFields(ipv4_source) | ipv4_destination;
 constexpr RxHashFields kAddresses6 = RxHashFields(ipv6_source) | ipv6_destination;
 constexpr RxHashFields kTcp = RxHashFields(tcp_source_port) | tcp_destination_port;
@@ -33,15 +29,7 @@ struct Vector {
   uint32_t addresses;
   uint32_t with_ports;
 };
-Gid ip4(uint32_t a, uint32_t b, uint32_t c, uint32_t d) { return Gid::from_ipv4(a << 24 | b << 16 | c << 8 | d); }
-Gid ip6(std::array<uint16_t, 8> words) {
-  Gid gid;
-  for (std::size_t i = 0; i < 8; ++i) {
-    gid.bytes[2 * i] = static_cast<uint8_t>(words[i] >> 8);
-    gid.bytes[2 * i + 1] = static_cast<uint8_t>(words[i]);
-  }
-  return gid;
-}
+// "Verifying the RSS Hash Calculation", Microsoft.
 const Vector kVectors4[] = {
     {ip4(161, 142, 100, 80), 1766, ip4(66, 9, 149, 187), 2794, 0x323e8fc2, 0x51ccc178},
     {ip4(65, 69, 140, 83), 4739, ip4(199, 92, 111, 2), 14230, 0xd718262a, 0xc626b0ea},
@@ -72,7 +60,7 @@ Bytes frame6(const Vector& from, uint8_t protocol) {
   std::memcpy(&frame[kIp + 24], from.destination.bytes.data(), 16);
   return frame;
 }
-uint32_t hash_of(const Bytes& frame, RxHashFields fields) { return rx_hash({fields, kKey}, flow_key(frame)); }
+uint32_t hash_of(const Bytes& frame, RxHashFields fields) { return rx_hash({fields, kRssKey}, flow_key(frame)); }
 
 TEST(RxHash, IsThatOfTheVerificationSuite) {
   for (const Vector& vector : kVectors4) {
@@ -104,10 +92,10 @@ TEST(RxHash, FieldsFollowEachOtherWithoutGaps) {
   const Vector& vector = kVectors4[1];
   const Bytes frame = frame4(vector, kUdpProtocol);
   const std::span<const std::byte> bytes(frame);
-  EXPECT_EQ(hash_of(frame, ipv4_destination), toeplitz(kKey, bytes.subspan(kIp + 16, 4)));
+  EXPECT_EQ(hash_of(frame, ipv4_destination), toeplitz(kRssKey, bytes.subspan(kIp + 16, 4)));
   Bytes joined(bytes.begin() + kIp + 12, bytes.begin() + kIp + 16);
   joined.insert(joined.end(), bytes.begin() + kIp + 22, bytes.begin() + kIp + 24);
-  EXPECT_EQ(hash_of(frame, ipv4_source | udp_destination_port), toeplitz(kKey, joined));
+  EXPECT_EQ(hash_of(frame, ipv4_source | udp_destination_port), toeplitz(kRssKey, joined));
 }
 
 TEST(RxHash, FragmentsOfADatagramStayTogether) {
@@ -124,7 +112,7 @@ TEST(RxHash, UsesTheWholeKey) {
   Bytes last(kMaxHashInput);
   last.back() = std::byte{1};
   // Bit 287 of the input adds bits 287 to 318 of the key.
-  EXPECT_EQ(toeplitz(kKey, last), uint32_t{0xbeac01fa} >> 1 | 1u << 31);
+  EXPECT_EQ(toeplitz(kRssKey, last), uint32_t{0xbeac01fa} >> 1 | 1u << 31);
 }
 
 TEST(RxHash, UnknownFieldsAreNamed) {

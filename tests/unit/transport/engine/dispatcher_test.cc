@@ -52,8 +52,8 @@ class Dispatching : public ::testing::Test {
   // An executed READ's response waits.
   void queue_response() {
     ReplayStore& store = rc_->cold->replay;
-    rc_->rx.responses.resize(store, 1);
-    rc_->rx.responses.push(store, *store.add(), 0, 1, true);
+    rc_->responses.resize(store, 1);
+    rc_->responses.push(store, *store.add(), 0, 1, true);
   }
   // Posts SENDs, which the engine has taken.
   void fetch(BareQp& qp, uint32_t requests) {
@@ -170,12 +170,12 @@ TEST_F(Dispatching, ARequestersFailureCompletesTheOldestRequestAndFlushesTheRest
 TEST_F(Dispatching, ARespondersFailureIsReportedAndItsNakStillLeaves) {
   rc_.post_recv(1);
   queue_response();
-  rc_->rx.responses.queue_reply(Psn(5), wire::Aeth::nak(wire::NakCode::remote_access));
+  rc_->responses.queue_reply(Psn(5), wire::Aeth::nak(wire::NakCode::remote_access));
   dispatcher_.apply(*rc_, Outcome::wake() | Outcome::fail(Failure::responder, AsyncEventType::qp_access_error));
   EXPECT_EQ(rc_->state, QpState::error);
   EXPECT_EQ(bare_.events.seen, (Events{{AsyncEventType::qp_access_error, 0x11}}));
-  EXPECT_TRUE(rc_->rx.responses.reply_pending());
-  EXPECT_TRUE(rc_->rx.responses.has_jobs()) << "responses before the refused request are due";
+  EXPECT_TRUE(rc_->responses.reply_pending());
+  EXPECT_TRUE(rc_->responses.has_jobs()) << "responses before the refused request are due";
   EXPECT_EQ(dispatcher_.run_queue().pop(), &*rc_);
   flush();
   EXPECT_EQ(completions(rc_), std::vector<WcStatus>{WcStatus::flushed});
@@ -185,7 +185,7 @@ TEST_F(Dispatching, APlainFailureDropsResponsesToo) {
   queue_response();
   dispatcher_.apply(*rc_, Outcome::fail(Failure::plain));
   EXPECT_EQ(rc_->state, QpState::error);
-  EXPECT_FALSE(rc_->rx.responses.has_jobs());
+  EXPECT_FALSE(rc_->responses.has_jobs());
   EXPECT_TRUE(bare_.events.seen.empty());
 }
 

@@ -288,7 +288,7 @@ TEST_F(Pair, AResponseThatWaitsGoesWithTheResourcesOfReads) {
   right_.sink().set_room(SIZE_MAX);
   right_.run(now_);
   EXPECT_TRUE(right_.sink().take().empty());
-  EXPECT_FALSE(right_qp_->qp().rx.responses.has_jobs());
+  EXPECT_FALSE(right_qp_->qp().responses.has_jobs());
   EXPECT_EQ(right_qp_->state(), QpState::sqd);
 }
 

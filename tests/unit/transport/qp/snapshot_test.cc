@@ -446,7 +446,7 @@ void fill_with_replays(Qp& qp) {
   resource.pd = qp.pd;
   resource.busy = false;
   for (std::size_t i = 0; i < 2 * store.resources().size() + 2; ++i) {
-    qp.rx.responses.push(store, resource, 0, 1, false);
+    qp.responses.push(store, resource, 0, 1, false);
   }
 }
 
@@ -530,7 +530,7 @@ TEST_F(SnapshotErrors, FieldsThatContradictEachOtherAreNamed) {
       {[](Qp& qp) { qp.slot(qp.tx.oldest).packets += 1; }, "slot.packets"},
       {[](Qp& qp) { qp.rx.message.take_recv(200); }, "rx.message.recv_num_sge"},
       {[](Qp& qp) { qp.rx.message.add_to_send(0); }, "rx.message.recv_in_use"},
-      {[](Qp& qp) { qp.rx.responses.push(qp.cold->replay, *qp.cold->replay.add(), 0, 9, true); }, "replay.jobs"},
+      {[](Qp& qp) { qp.responses.push(qp.cold->replay, *qp.cold->replay.add(), 0, 9, true); }, "replay.jobs"},
       {fill_with_replays, "replay.waiting"},
       {replay_foreign_memory, "replay.resources has memory of domain 2"},
       {[](Qp& qp) { qp.pkey = 0x1234; }, "pkey is 0x1234; the port has 0xffff"},
