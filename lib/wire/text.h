@@ -24,7 +24,8 @@
 //             | "srq=" n | "xrceth_rsv=" n         XRCETH
 //             | "payload=" n                       bytes of payload, without pad
 //             | "epoch=" n                         HELLO and SACK; these fields are their payload
-//             | "peer_epoch=" n | "parking=" n | "answer"   HELLO; defaults: epoch 1, peer_epoch 0, parking 255
+//             | "peer_epoch=" n | "parking=" n | "port=" n | "answer"   HELLO; defaults: epoch 1, peer_epoch 0,
+//                                             parking 255, port 0
 //             | "base=" n | "echo=" n | "tag=" n | "dup" | "hold=" n   SACK
 //             | "bits=" psns | "words=" n          SACK: PSNs after base that have arrived; default: words as needed
 //   psns      = "none" | n ["-" n] {"," n ["-" n]}

@@ -1,6 +1,7 @@
 #include "pmd_glue/kif/filter.h"
 
 #include <array>
+#include <bit>
 
 #include "wire/ethernet.h"
 #include "wire/headers.h"
@@ -86,6 +87,30 @@ std::vector<sock_filter> make_filter(uint16_t vlan) {
   a.load_half(kIp + wire::kIpv6Bytes + 2);
   a.if_equal(wire::kUdpPort, A::kPass, A::kDrop);
   return a.finish();
+}
+
+// The kernel calls it with the frame behind its Ethernet header or before it, so offsets are those of the network
+// layer.
+std::vector<sock_filter> make_spread(uint32_t engines) {
+  constexpr auto kIp = static_cast<uint32_t>(SKF_NET_OFF);
+  constexpr uint32_t kLowByteOfQpn = wire::kUdpBytes + 7;
+  constexpr auto kLoadByte = static_cast<uint16_t>(BPF_LD | BPF_B | BPF_ABS);
+  constexpr auto kIfEqual = static_cast<uint16_t>(BPF_JMP | BPF_JEQ | BPF_K);
+  return {
+      {BPF_LD | BPF_H | BPF_ABS, 0, 0, ancillary(SKF_AD_PROTOCOL)},
+      {kIfEqual, 5, 0, wire::kEthertypeIpv6},
+      {kIfEqual, 0, 9, wire::kEthertypeIpv4},
+      {kLoadByte, 0, 0, kIp + 9},
+      {kIfEqual, 0, 7, wire::kProtocolUdp},
+      {kLoadByte, 0, 0, kIp + wire::kIpv4Bytes + kLowByteOfQpn},
+      {BPF_JMP | BPF_JA, 0, 0, 3},
+      {kLoadByte, 0, 0, kIp + 6},
+      {kIfEqual, 0, 3, wire::kProtocolUdp},
+      {kLoadByte, 0, 0, kIp + wire::kIpv6Bytes + kLowByteOfQpn},
+      {BPF_ALU | BPF_AND | BPF_K, 0, 0, std::bit_ceil(engines) - 1},
+      {BPF_RET | BPF_A, 0, 0, 0},
+      {BPF_RET | BPF_K, 0, 0, 0},
+  };
 }
 
 }  // namespace uroce::glue::kif

@@ -1,4 +1,4 @@
-// The filter of a port's packet socket: which frames the kernel copies to it.
+// Programs that the kernel runs for a port's packet sockets: which frames it copies, and to which of them.
 #pragma once
 
 #include <cstdint>
@@ -12,5 +12,9 @@ namespace uroce::glue::kif {
 /// IPv4 not. With `vlan`, frames of that 802.1Q id alone; without, those that have no tag or a tag of id 0. The kernel
 /// keeps tags apart from frames.
 std::vector<sock_filter> make_filter(uint16_t vlan);
+
+/// A classic BPF program that says which of `engines` engines a frame is for, by the low bits of its queue pair's
+/// number; 0 for other frames. Of a super-frame the first part counts.
+std::vector<sock_filter> make_spread(uint32_t engines);
 
 }  // namespace uroce::glue::kif

@@ -40,14 +40,14 @@ Result<std::unique_ptr<Interface>> Interface::open(const KernelInterface& on) {
 
 Result<Socket> Interface::open_socket(const Socket* first) const {
   auto socket = Socket::open(options_);
-  if (!socket || !shared_) return socket;
-  if (auto ok = socket->share(first, name_); !ok) return std::unexpected(ok.error());
+  if (!socket || sockets_ == 1) return socket;
+  if (auto ok = socket->share(first, sockets_, name_); !ok) return std::unexpected(ok.error());
   return socket;
 }
 
 Result<void> Interface::start(uint16_t queues, uint16_t vlan, rte_mempool* pool) {
   options_ = {.interface = name_, .vlan = vlan};
-  shared_ = queues > 1;
+  sockets_ = queues;
   for (uint16_t i = 0; i < queues; ++i) {
     auto socket = open_socket(queues_.empty() ? nullptr : &queues_.front()->socket);
     if (!socket) return std::unexpected(socket.error());
@@ -63,7 +63,7 @@ void Interface::add_queue(Socket socket, rte_mempool* pool) {
 Result<void> Interface::inherit(uint16_t queues, uint16_t vlan, rte_mempool* pool, message::Belongings& belongings,
                                 const std::string& device) {
   options_ = {.interface = name_, .vlan = vlan};
-  shared_ = queues > 1;
+  sockets_ = queues;
   for (uint16_t i = 0; i < queues; ++i) {
     auto socket = Socket::adopt(belongings.take(packet_name(device, i)), options_);
     if (!socket) return std::unexpected(socket.error());
@@ -85,7 +85,7 @@ void Interface::lend(message::Belongings& belongings, const std::string& device)
 
 // Sockets that share flows were bound for good, so new ones take their places, all of them or none.
 Result<void> Interface::attach_again() {
-  if (!shared_) return queues_.front()->socket.bind_again(options_);
+  if (sockets_ == 1) return queues_.front()->socket.bind_again(options_);
   std::vector<Socket> fresh;
   for (std::size_t i = 0; i < queues_.size(); ++i) {
     auto socket = open_socket(fresh.empty() ? nullptr : &fresh.front());

@@ -104,7 +104,7 @@ class Interface {
   std::atomic<unsigned> index_{0};
   std::atomic<uint32_t> returns_{0};
   SocketOptions options_{};
-  bool shared_ = false;  ///< several sockets share the interface's flows
+  uint16_t sockets_ = 1;  ///< that share the interface's frames, one for each engine
   std::vector<std::unique_ptr<Queue>> queues_;
   std::atomic<bool> refused_{false};  ///< super-frames of a queue
   bool said_lost_ = false;

@@ -46,6 +46,8 @@ Result<void> failed(const std::string& interface, std::string_view what) {
   return fail(code, fmt::format("interface {}: {}: {}{}", interface, what, std::strerror(code), advice));
 }
 
+constexpr std::string_view kCannotSpread = "cannot spread frames over several sockets (PACKET_FANOUT)";
+
 }  // namespace
 
 uint32_t receive_buffer_of(int fd) { return buffer_of(fd, SO_RCVBUF); }
@@ -135,19 +137,29 @@ Result<void> Socket::bind_to(const SocketOptions& options) const {
   return {};
 }
 
-// The kernel chooses the number of the first one's group, so that several daemons on one interface do not share.
-Result<void> Socket::share(const Socket* first, const std::string& interface) const {
-  constexpr int kHash = PACKET_FANOUT_HASH | PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
-  int group = (kHash | PACKET_FANOUT_FLAG_UNIQUEID) << 16;
-  if (first != nullptr) {
-    int of_first = 0;
-    socklen_t length = sizeof of_first;
-    if (getsockopt(first->fd_, SOL_PACKET, PACKET_FANOUT, &of_first, &length) != 0)
-      return failed(interface, "cannot find the group of the first socket");
-    group = kHash << 16 | (of_first & 0xffff);
+Result<void> Socket::share(const Socket* first, uint32_t sockets, const std::string& interface) const {
+  if (first == nullptr) return begin_sharing(sockets, interface);
+  int group = 0;  // with its kind
+  socklen_t length = sizeof group;
+  if (getsockopt(first->fd_, SOL_PACKET, PACKET_FANOUT, &group, &length) != 0)
+    return failed(interface, "cannot find the group of the first socket");
+  if (!set(fd_, SOL_PACKET, PACKET_FANOUT, group)) return failed(interface, kCannotSpread);
+  return {};
+}
+
+// The kernel chooses the number of the group, so that several daemons on one interface do not share. A kernel
+// before 4.3 runs no program and spreads flows by their ports: then engines hand frames over.
+Result<void> Socket::begin_sharing(uint32_t sockets, const std::string& interface) const {
+  constexpr int kFlags = PACKET_FANOUT_FLAG_UNIQUEID | PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
+  if (!set(fd_, SOL_PACKET, PACKET_FANOUT, (PACKET_FANOUT_CBPF | kFlags) << 16)) {
+    if (!set(fd_, SOL_PACKET, PACKET_FANOUT, (PACKET_FANOUT_HASH | kFlags) << 16))
+      return failed(interface, kCannotSpread);
+    return {};
   }
-  if (!set(fd_, SOL_PACKET, PACKET_FANOUT, group))
-    return failed(interface, "cannot spread flows over several sockets (PACKET_FANOUT)");
+  auto spread = make_spread(sockets);
+  const sock_fprog program{static_cast<unsigned short>(spread.size()), spread.data()};
+  if (setsockopt(fd_, SOL_PACKET, PACKET_FANOUT_DATA, &program, sizeof program) != 0)
+    return failed(interface, kCannotSpread);
   return {};
 }
 

@@ -43,9 +43,9 @@ class Socket {
   ~Socket();
 
   int fd() const { return fd_; }
-  /// Spreads the interface's flows over the sockets that share it; the first of them begins with nullptr. Errors: the
-  /// system's, with the interface's name.
-  Result<void> share(const Socket* first, const std::string& interface) const;
+  /// Spreads the interface's frames over the `sockets` sockets that share it, each to that of its queue pair's engine;
+  /// the first of them begins with nullptr. Errors: the system's, with the interface's name.
+  Result<void> share(const Socket* first, uint32_t sockets, const std::string& interface) const;
   /// Bytes that may wait in the socket.
   uint32_t receive_buffer() const;
   /// Frames lost since the last call because too many waited. Any thread.
@@ -63,6 +63,7 @@ class Socket {
   Socket() = default;
   Result<void> set_up(const SocketOptions& options) const;
   Result<void> bind_to(const SocketOptions& options) const;
+  Result<void> begin_sharing(uint32_t sockets, const std::string& interface) const;
   int fd_ = -1;
 };
 

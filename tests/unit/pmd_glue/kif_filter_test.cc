@@ -2,11 +2,14 @@
 // untagged filter can be tried.
 #include "pmd_glue/kif/filter.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <vector>
 
@@ -84,6 +87,48 @@ TEST_F(Filter, KeepsTheRestAway) {
   Bytes cut = ipv4(17, 4791);
   cut.resize(36);
   EXPECT_FALSE(passes(cut));
+}
+
+// The kernel runs it on a loopback interface's frames, so that the offsets are those of the network layer.
+int engine_of(uint32_t engines, uint32_t qpn, bool ipv6) {
+  const int receiver = socket(ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const int sender = socket(ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_addr = IN6ADDR_LOOPBACK_INIT;
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* const address = ipv6 ? reinterpret_cast<sockaddr*>(&six) : reinterpret_cast<sockaddr*>(&four);
+  socklen_t length = ipv6 ? sizeof six : sizeof four;
+  EXPECT_EQ(bind(receiver, address, length), 0);
+  EXPECT_EQ(getsockname(receiver, address, &length), 0);
+  // A filter's result is how many bytes arrive, the UDP header's 8 among them.
+  auto program = make_spread(engines);
+  program[program.size() - 2] = {BPF_ALU | BPF_ADD | BPF_K, 0, 0, 8 + 1};
+  program.back() = {BPF_RET | BPF_A, 0, 0, 0};
+  const sock_fprog attached{static_cast<unsigned short>(program.size()), program.data()};
+  EXPECT_EQ(setsockopt(receiver, SOL_SOCKET, SO_ATTACH_FILTER, &attached, sizeof attached), 0);
+  Bytes datagram(100);
+  store_be24(datagram.data() + 5, qpn);
+  EXPECT_EQ(sendto(sender, datagram.data(), datagram.size(), 0, address, length), 100);
+  std::array<char, 128> room{};
+  const ssize_t got = recv(receiver, room.data(), room.size(), 0);
+  close(receiver);
+  close(sender);
+  return static_cast<int>(got) - 1;
+}
+
+TEST(Spread, NamesTheEngineOfTheQueuePair) {
+  for (const bool ipv6 : {false, true}) {
+    for (const uint32_t engines : {2u, 3u, 16u}) {
+      const uint32_t indices = std::bit_ceil(engines);
+      for (const uint32_t qpn : {0x000001u, 0x123456u, 0xabcdefu, 0xfffff0u}) {
+        EXPECT_EQ(engine_of(engines, qpn, ipv6), static_cast<int>(qpn % indices))
+            << engines << ' ' << qpn << ' ' << ipv6;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -139,7 +139,7 @@ TEST(RecoveryText, ReadsAsPeopleExpect) {
   packet.bth.opcode = Opcode::hello;
   const std::vector<std::byte> hello = bytes_of(sample_hello());
   packet.payload = hello;
-  EXPECT_EQ(to_text(packet), "HELLO qp=0x0 psn=0 epoch=0x89abcdef peer_epoch=0x1234567 parking=1023 answer");
+  EXPECT_EQ(to_text(packet), "HELLO qp=0x0 psn=0 epoch=0x89abcdef peer_epoch=0x1234567 parking=1023 port=49374 answer");
   packet.bth.opcode = Opcode::sack;
   packet.aeth = {Aeth::ack(5), 9};
   const std::vector<std::byte> sack = bytes_of(sample_sack());
