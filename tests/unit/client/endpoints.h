@@ -63,10 +63,11 @@ struct Side {
   MemoryRegion mr;
 };
 
-inline void connect(const Side& a, QueuePair& qa, const Side& b, QueuePair& qb) {
+/// `timeout`: a code, 4.096 us * 2^timeout. After 8 of them without an answer, a request fails.
+inline void connect(const Side& a, QueuePair& qa, const Side& b, QueuePair& qb, uint8_t timeout = 14) {
   const uint32_t psn_a = 0xffff00 + qa.qpn() % 0x80, psn_b = qb.qpn();
-  must(qa.connect(b.peer(qb, psn_b), {.psn = psn_a}));
-  must(qb.connect(a.peer(qa, psn_a), {.psn = psn_b}));
+  must(qa.connect(b.peer(qb, psn_b), {.psn = psn_a, .timeout = timeout}));
+  must(qb.connect(a.peer(qa, psn_a), {.psn = psn_b, .timeout = timeout}));
 }
 
 /// Waits for the next completion; fails the test when none comes.

@@ -48,6 +48,8 @@ class SuccessionTest : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
+  /// test::connect(), with a timeout that no hand-over outlasts on a busy machine: 8 times 4.3 s.
+  static void connect(const Side& a, QueuePair& qa, const Side& b, QueuePair& qb) { test::connect(a, qa, b, qb, 20); }
   static EngineSettings small() {
     EngineSettings settings;
     settings.max_qp = 64;

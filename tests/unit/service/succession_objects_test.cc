@@ -93,7 +93,7 @@ TEST_F(SuccessionTest, ACompletionQueueOutlivesItsChannel) {
 TEST_F(SuccessionTest, QueuePairsOutliveTheirAddress) {
   auto mine = client_->make_qp();
   auto theirs = peer_->make_qp();
-  test::connect(*client_, mine, *peer_, theirs);
+  connect(*client_, mine, *peer_, theirs);
   auto handle = must(client_->pd.create_address_handle({.dgid = peer_->context.info().gids[0]}));
   control::Device& device = *world_.device(0);
   const std::vector<Gid> before = device.gids();
@@ -110,7 +110,7 @@ TEST_F(SuccessionTest, QueuePairsOutliveTheirAddress) {
 TEST_F(SuccessionTest, CountersGoOn) {
   auto mine = client_->make_qp();
   auto theirs = peer_->make_qp();
-  test::connect(*client_, mine, *peer_, theirs);
+  connect(*client_, mine, *peer_, theirs);
   std::map<std::string, uint64_t> before;
   message::ClientRow row;
   for (std::size_t daemon = 0; daemon < 3; ++daemon) {

@@ -12,8 +12,6 @@
 namespace uroce::service {
 namespace {
 
-using test::connect;
-
 TEST_F(SuccessionTest, ClientsGoOnWithWhatTheyHave) {
   auto mine = client_->make_qp();
   auto theirs = peer_->make_qp();
@@ -62,7 +60,9 @@ TEST_F(SuccessionTest, WhatIsPostedMeanwhileIsDone) {
     EXPECT_TRUE(done.insert(completion.wr_id).second) << completion.wr_id << " twice";
   }
   EXPECT_TRUE(done.contains(5));
-  EXPECT_EQ(next(world_, peer_->cq).wr_id, 7u);
+  const auto sent = next(world_, peer_->cq);
+  EXPECT_EQ(sent.wr_id, 7u);
+  EXPECT_EQ(sent.status, WcStatus::success);
 }
 
 TEST_F(SuccessionTest, TheFirstGoesOnWhereNobodyTakesOver) {

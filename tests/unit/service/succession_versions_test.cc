@@ -54,7 +54,7 @@ TEST(EstateVersions, ASuccessorThatTellsNoneReadsTheFirst) {
 TEST_F(SuccessionTest, OlderSuccessorsAndOlderDaemons) {
   auto mine = client_->make_qp();
   auto theirs = peer_->make_qp();
-  test::connect(*client_, mine, *peer_, theirs);
+  connect(*client_, mine, *peer_, theirs);
   for (uint32_t version = kOldestEstateVersion; version <= kEstateVersion; ++version) {
     for (uint32_t snapshot = transport::kOldestSnapshotVersion; snapshot <= transport::kSnapshotVersion; ++snapshot) {
       const auto over = hand_over([] {}, {.estate = version, .snapshot = snapshot});
@@ -79,7 +79,7 @@ TEST_F(SuccessionTest, AClientWhoseProtocolIsNoneOfTheSuccessorsIsLeftOut) {
 TEST_F(SuccessionTest, NothingGoesToASuccessorThatKnowsLessThanAClientHas) {
   auto mine = client_->make_qp();
   auto theirs = peer_->make_qp();
-  test::connect(*client_, mine, *peer_, theirs);
+  connect(*client_, mine, *peer_, theirs);
   {
     auto domain = must(client_->context.open_xrc_domain({}));
     expect_not_in_version_1("XRC objects");

@@ -50,7 +50,7 @@ TEST_F(SuccessionXrc, ProgramsGoOnSharingADomainAndItsConnections) {
   auto same = must(second.context.open_xrc_domain({.fd = file_.get(), .create = false}));
   std::optional target(must(client_->context.create_xrc_target(domain)));
   auto qp = peer_->make_qp({.type = QpType::xrc_initiator});
-  test::connect(*peer_, qp, *client_, *target);
+  connect(*peer_, qp, *client_, *target);
   auto opened = must(second.context.open_xrc_target(same, target->qpn()));
   auto first_queue = must(client_->context.create_xrc_srq(client_->pd, domain, client_->cq, 16, 2));
   auto second_queue = must(second.context.create_xrc_srq(second.pd, same, second.cq, 16, 2));
@@ -74,7 +74,7 @@ TEST_F(SuccessionXrc, ADomainThatIsClosedStaysWithItsQueue) {
   auto queue = must(client_->context.create_xrc_srq(client_->pd, *domain, client_->cq, 16, 2));
   auto target = must(client_->context.create_xrc_target(*domain));
   auto qp = peer_->make_qp({.type = QpType::xrc_initiator});
-  test::connect(*peer_, qp, *client_, target);
+  connect(*peer_, qp, *client_, target);
   domain.reset();
   for (int restart = 0; restart < 2; ++restart) {
     EXPECT_EQ(hand_over().refused, 0u) << log();
@@ -87,7 +87,7 @@ TEST_F(SuccessionXrc, InitiatorsGoOnAndMessagesInProgressToo) {
   auto queue = must(client_->context.create_xrc_srq(client_->pd, domain, client_->cq, 64, 2));
   auto target = must(client_->context.create_xrc_target(domain));
   auto qp = peer_->make_qp({.type = QpType::xrc_initiator});
-  test::connect(*peer_, qp, *client_, target);
+  connect(*peer_, qp, *client_, target);
   auto idle = client_->make_qp({.type = QpType::xrc_initiator});
   for (int restart = 0; restart < 20; ++restart) {
     for (uint64_t i = 0; i < 3; ++i) post(qp, queue, i, Side::kBytes, *client_);
