@@ -13,6 +13,7 @@
 namespace uroce::wire {
 
 inline constexpr uint16_t kUdpPort = 4791;
+inline constexpr uint16_t kLeastSourcePort = 0xc000;  ///< of RoCE packets (IBTA vol. 1, A17.3.1)
 /// Ethernet 14, VLAN 4, IPv6 40, UDP 8, BTH 12, largest extended headers 32 (XRCETH and AtomicETH).
 inline constexpr std::size_t kMaxHeaderBytes = 14 + 4 + 40 + 8 + 12 + 32;
 

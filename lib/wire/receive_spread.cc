@@ -7,14 +7,10 @@
 
 #include "base/bytes.h"
 #include "wire/ethernet.h"
+#include "wire/headers.h"
 #include "wire/rx_hash.h"
 
 namespace uroce::wire {
-namespace {
-
-constexpr uint16_t kFixedBits = 0xc000;
-
-}  // namespace
 
 std::optional<ReceiveSpread> ReceiveSpread::make(std::span<const uint8_t, RxHash::kKeyBytes> key,
                                                  std::vector<uint16_t> queues, bool ipv4, bool ipv6) {
@@ -68,7 +64,7 @@ std::optional<uint16_t> ReceiveSpread::queue_of(const Gid& source, const Gid& de
 std::optional<uint16_t> ReceiveSpread::source_port(uint16_t queue, const Gid& source, const Gid& destination,
                                                    uint16_t wish) const {
   if (!covers(source, destination)) return std::nullopt;
-  uint16_t port = wish | kFixedBits;
+  uint16_t port = wish | kLeastSourcePort;
   uint32_t hash_of_port = hash(source, destination, port);
   const PortBits& bits = source.is_ipv4() ? bits4_ : bits6_;
   for (uint32_t step = 1; at(hash_of_port) != queue; ++step) {

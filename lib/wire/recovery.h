@@ -50,13 +50,13 @@ struct Hello {
   static constexpr std::size_t kBytes = 20;
   static constexpr uint32_t kMagic = 0x55524f43;  // "UROC"
   static constexpr uint8_t kVersion = 2;          ///< 1: frames had no seal
-  static constexpr uint16_t kLeastPort = 0xc000;  ///< of RoCE's source ports (IBTA vol. 1, A17.3.1)
 
   uint32_t epoch = 0;       ///< the sender's, not 0
   uint32_t peer_epoch = 0;  ///< the receiver's; 0: the sender does not know it yet
   uint16_t parking = 0;     ///< capacity of the sender's reorder buffer in packets, 1..1023
   bool answer = false;      ///< asks the receiver to answer with a HELLO
-  /// The UDP source port, 0xc000 or more, with which the receiver's frames get to the sender's engine at once; 0: any.
+  /// The UDP source port, kLeastSourcePort or more, with which the receiver's frames get to the sender's engine at
+  /// once; 0: any.
   uint16_t port = 0;
 
   /// No value when `payload` is not a valid HELLO.
@@ -71,7 +71,7 @@ struct Hello {
     h.peer_epoch = load_be32(p + 12);
     h.port = load_be16(p + 16);
     if (h.epoch == 0 || h.parking == 0 || h.parking > 1023) return std::nullopt;
-    if (h.port != 0 && h.port < kLeastPort) return std::nullopt;
+    if (h.port != 0 && h.port < kLeastSourcePort) return std::nullopt;
     return h;
   }
   void store(std::byte* p) const {

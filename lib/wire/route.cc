@@ -112,7 +112,7 @@ uint16_t udp_source_port(uint32_t flow_label, uint32_t local_qpn, uint32_t remot
     p ^= p >> 40;
     flow_label = static_cast<uint32_t>(p & 0xfffff);
   }
-  return static_cast<uint16_t>(((flow_label & 0x3fff) ^ (flow_label >> 14)) | 0xc000);
+  return static_cast<uint16_t>(((flow_label & 0x3fff) ^ (flow_label >> 14)) | kLeastSourcePort);
 }
 
 }  // namespace uroce::wire
