@@ -41,7 +41,7 @@ void connections(benchmark::State& state) {
   uint32_t number = 0;
   for (int64_t i = 0; i < state.range(0); ++i) set_up(a, b, number++, now);
   for (auto _ : state) {
-    now += Nanos(100'000);  // 10,000 a second, of which those of the last 1.2 s rest in time-wait
+    now += Nanos(100'000);  // 10,000 a second, of which those of the last 2.2 s rest in time-wait
     const Ends ends = set_up(a, b, number++, now);
     if (ends.passive == 0) {
       state.SkipWithError("a connection was not set up");

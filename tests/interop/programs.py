@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 import os
 import re
 import signal
@@ -89,6 +90,12 @@ class Runs:
     """For test cases that run a program at each end."""
 
     def run_case(self, program, server, client):
+        self.run_both(program, server, client)
+        words = (word for word in program.command.split() if word not in ("stdbuf", "-oL"))
+        interop.record("programs", next(words), program.family, server.name, client.name)
+
+    def run_both(self, program, server, client):
+        """Runs both ends and returns their output, the client's first unless the client waits for the server's end."""
         told = f"/run/listens-{next(SERIAL)}" if server is self.guest else self.directory / "listens"
         listening = self.launch(program, server, server, {
             "LD_PRELOAD": preload.TELLS, "UROCE_TEST_LISTENS": told, "UROCE_TEST_LISTENS_AT": program.ready})
@@ -115,8 +122,7 @@ class Runs:
         for code, running in ended:
             self.assertEqual(code, 0, both)
             self.assertRegex(running.output, program.says, both)
-        words = (word for word in program.command.split() if word not in ("stdbuf", "-oL"))
-        interop.record("programs", next(words), program.family, server.name, client.name)
+        return [running.output for _, running in ended]
 
     def run_rcopy(self, server, client):
         """A file over rsockets, into the other side's folder of its own."""
@@ -185,6 +191,24 @@ class Runs:
 
 class Programs(Runs, interop.Case):
     """A method per program and direction; see `add_cases`."""
+
+
+class TimeWait(Runs, interop.Case):
+    LINGER = harness.BUILD / "tests" / "system" / "clients" / "client_linger"
+
+    def test_a_connection_rests_as_long_as_with_linux(self):
+        """Programs such as SPDK's linger for a second after DISCONNECTED, and acknowledge no event meanwhile."""
+        rests = {}
+        program = Program(f"{self.LINGER}", " client {rdma} 7471", " server {own} 7471", says="timewait_ms", **CM)
+        for server, client in ((self.host, self.guest), (self.guest, self.host)):
+            outputs = self.run_both(program, server, client)
+            for end, side, output in zip(("client", "server"), (client, server), outputs):
+                rests[end, side.name] = json.loads(output.splitlines()[-1])["timewait_ms"]
+        linux = rests["client", "rxe"]
+        self.assertGreaterEqual(linux, 2000, rests)
+        for end in ("client", "server"):
+            self.assertGreaterEqual(rests[end, "uroce"], 2000, rests)
+            self.assertLess(abs(rests[end, "uroce"] - linux), 1000, rests)
 
 
 def add_programs(to, programs):

@@ -16,7 +16,7 @@ from hello import Hello  # noqa: E402, F401  pylint: disable=unused-import
 from matrix import Interface, Matrix, OnDemand  # noqa: E402, F401  pylint: disable=unused-import
 from ping import Ping  # noqa: E402, F401  pylint: disable=unused-import
 from placement import FlushOfRxe, Placement  # noqa: E402, F401  pylint: disable=unused-import
-from programs import Programs  # noqa: E402, F401  pylint: disable=unused-import
+from programs import Programs, TimeWait  # noqa: E402, F401  pylint: disable=unused-import
 
 if __name__ == "__main__":
     reason = rig.missing()

@@ -17,6 +17,8 @@ constexpr uint64_t kService = 0x1060001;
 constexpr const char* kKinds[] = {"request",      "reply",       "established",   "rejected",
                                   "disconnected", "unreachable", "timewait_exit", "withdrawn"};
 
+constexpr Nanos kTimeWait{2'300'000'000};  // 19, and the peer's ACK delay 15
+
 Nanos cm_time(uint8_t code) { return Nanos(int64_t{4096} << code); }
 
 }  // namespace
@@ -54,12 +56,12 @@ std::string CmWorld::run() {
   }
   if (options_.calm) {
     // Long enough for every repetition; then each end must know what the other does.
-    advance(now_ + options_.spread + 3 * patience());
+    advance(now_ + options_.spread + 3 * patience() + kTimeWait);
     compare_ends();
     for (auto& [key, c] : connections_) {
       if (c.phase == Phase::up && random_.chance(0.5)) disconnect(c);
     }
-    advance(now_ + 2 * patience());
+    advance(now_ + 2 * patience() + kTimeWait);
     // A REQ that was held up for longer than a packet lives may still make a connection that its sender knows nothing
     // of.
     options_.calm = false;

@@ -17,6 +17,10 @@ inline constexpr uint8_t kMaxMraTimeout = 25;   ///< 137 s; rdma_cm sends 24
 inline constexpr uint8_t kMraTimeout = 24;
 /// For paths without an ACK timeout (0 is "none").
 inline constexpr uint8_t kUsualAckTimeout = 18;
+/// Time-wait lasts two packet lifetimes (IBTA vol. 1, 12.9.8.4), and where the REQ gives the path less, those of
+/// Linux's rdma_cm: 2.1 s. Programs linger for up to a second after `disconnected`, and expect nothing until they
+/// destroy the id.
+inline constexpr uint8_t kLeastTimeWait = 19;
 /// How long a SIDR_REP is kept to answer repeated requests. A SIDR_REQ does not carry its timeout; rdma_cm repeats it
 /// every 4.3 s.
 inline constexpr uint8_t kSidrLinger = 21;

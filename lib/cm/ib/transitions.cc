@@ -6,12 +6,18 @@
 
 namespace uroce::cm {
 
+namespace {
+
 /// The ACK timeout covers at least twice the packet lifetime on the path, and the time that the target takes to
 /// acknowledge (IBTA vol. 1, 12.7.34).
-Nanos round_trip(const CmConnection& c) {
+uint8_t round_trip_code(const CmConnection& c) {
   const uint8_t code = c.path().ack_timeout;
-  return cm_time(std::min(code == 0 ? kUsualAckTimeout : code, kMaxPeerTimeout));
+  return std::min(code == 0 ? kUsualAckTimeout : code, kMaxPeerTimeout);
 }
+
+}  // namespace
+
+Nanos round_trip(const CmConnection& c) { return cm_time(round_trip_code(c)); }
 
 CmMessage* tell(const CmConnection& c, CmEventKind kind, CmActions& actions) {
   if (!c.owned) return nullptr;
@@ -38,7 +44,9 @@ CmOutcome enter_timewait(CmConnection& c) {
   c.state = CmState::timewait;
   const bool replied = c.active && c.remote_id != 0;
   const Nanos ack_delay = replied ? cm_time(std::min(c.reply.ack_delay, kMaxPeerTimeout)) : Nanos(0);
-  return {.timer = CmOutcome::Timer::start, .answered = true, .after = round_trip(c) + ack_delay};
+  return {.timer = CmOutcome::Timer::start,
+          .answered = true,
+          .after = cm_time(std::max(round_trip_code(c), kLeastTimeWait)) + ack_delay};
 }
 
 CmOutcome close(CmConnection& c) {
