@@ -50,7 +50,9 @@ std::expected<Joined, Reply> Target::connect(const nvme::Command& command, const
   const auto subsystem = std::ranges::find(subsystems_, text_of(data.subsystem_nqn), &Subsystem::nqn);
   if (subsystem == subsystems_.end()) return invalid_in_data(offsetof(nvme::ConnectData, subsystem_nqn));
   Host host{.nqn = std::string(text_of(data.host_nqn)), .id = data.host_id};
-  if (!fault_of_nqn(host.nqn).empty()) return invalid_in_data(offsetof(nvme::ConnectData, host_nqn));
+  // SPDK's tools have no NQN on their defaults. Where all hosts are allowed, Linux's and SPDK's targets take them.
+  if (data.host_nqn[0] != 0 && !fault_of_nqn(host.nqn).empty())
+    return invalid_in_data(offsetof(nvme::ConnectData, host_nqn));
   if (!subsystem->allows(host.nqn)) return std::unexpected(Reply{.status = Status::connect_invalid_host});
   if (queue_id != 0) return join(data, *subsystem, host, address, queue_id);
   // Only the dynamic controller model: a host takes the controller that it gets.

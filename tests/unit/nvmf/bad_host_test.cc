@@ -58,6 +58,7 @@ TEST_F(BadHost, ConnectNamesWhatIsWrong) {
   EXPECT_EQ(refused(wrong), Status::connect_invalid_parameters);
   EXPECT_EQ(wrong.result, 1u << 16 | 256);
   EXPECT_EQ(refused(admin.connect(kDisks, "nqn.2024-01.org.example:stranger", 0)), Status::connect_invalid_host);
+  EXPECT_EQ(refused(admin.connect(kDisks, "", 0)), Status::connect_invalid_host) << "there is an allow-list";
   EXPECT_EQ(refused(admin.connect(kDisks, "no name", 0)), Status::connect_invalid_parameters);
   EXPECT_EQ(refused(admin.connect(kDisks, std::string(256, 'n'), 0)), Status::connect_invalid_parameters);
   EXPECT_EQ(refused(admin.connect(kDisks, kHostNqn, 3)), Status::connect_invalid_parameters)

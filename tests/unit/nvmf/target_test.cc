@@ -185,6 +185,11 @@ TEST_F(TargetTest, TellsWhatThereIs) {
   (void)make_controller(other, nvme::kDiscoveryNqn, "nqn.2024-01.org.example:stranger");
   ASSERT_EQ(status_of(other.call(other.keyed(log_command(nvme::kDiscoveryLog, 1024), 0, 1024))), Status::success);
   EXPECT_EQ(page_of<nvme::DiscoveryHeader>(other).records, 0u) << "not a host of the allow-list";
+
+  InitiatorQueue nameless = queue(0);
+  (void)make_controller(nameless, nvme::kDiscoveryNqn, "");
+  EXPECT_EQ(status_of(nameless.call(nameless.keyed(log_command(nvme::kDiscoveryLog, 1024), 0, 1024))), Status::success)
+      << "any host may discover";
 }
 
 }  // namespace
