@@ -52,6 +52,7 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t length, uint64_t 
   mr->addr = address;
   mr->length = length;
   mr->base = iova;
+  mr->access = access;
   publish(pd->context, &SharedContext::mrs, mr->handle, mr);
   return mr;
 }
@@ -70,6 +71,7 @@ ibv_mr* register_dmabuf(ibv_pd* pd, uint64_t offset, std::size_t length, uint64_
   mr->addr = std::bit_cast<void*>(offset);  // as libibverbs
   mr->length = length;
   mr->base = iova;
+  mr->access = access;
   publish(pd->context, &SharedContext::mrs, mr->handle, mr);
   return mr;
 }
@@ -132,6 +134,7 @@ ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, std::size_t length, u
   auto* mr = new VerbsMr(of(pd), std::move(*region));
   mr->of_dm.emplace(&of(dm)->users);
   mr->length = length;
+  mr->access = access;
   publish(pd->context, &SharedContext::mrs, mr->handle, mr);
   return mr;
 }
@@ -142,6 +145,7 @@ ibv_mr* alloc_null_mr(ibv_pd* pd) {
   if (!region) return report_null(region.error());
   auto* mr = new VerbsMr(of(pd), std::move(*region));
   mr->length = SIZE_MAX;
+  mr->access = IBV_ACCESS_LOCAL_WRITE;
   publish(pd->context, &SharedContext::mrs, mr->handle, mr);
   return mr;
 }
@@ -257,6 +261,9 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t l
     mr->addr = address;
     mr->length = length;
     region->base = wanted.has(Access::zero_based) ? 0 : reinterpret_cast<uint64_t>(address);
+  }
+  if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0) {
+    region->access = static_cast<unsigned>(access) | (region->access & IBV_ACCESS_ON_DEMAND);
   }
   if (given) {
     mr->pd = pd;

@@ -25,12 +25,19 @@ int check_advice(const VerbsMr* mr, ibv_pd* pd, bool to_write, const ibv_sge& ra
   return offset <= mr->length && range.length <= mr->length - offset ? 0 : EFAULT;
 }
 
+/// The region with that key; nullptr: there is none. The caller has the lock.
+const VerbsMr* region_of(const SharedContext& shared, uint32_t lkey) {
+  const auto found = shared.on_demand.find(lkey);
+  if (found != shared.on_demand.end()) return found->second;
+  const auto other = std::ranges::find_if(shared.mrs, [&](const auto& entry) { return entry.second->lkey == lkey; });
+  return other != shared.mrs.end() ? other->second : nullptr;
+}
+
 /// The region and, where it is an implicit one, its memory, which another thread may deregister meanwhile.
 int check_advice(SharedContext& shared, ibv_pd* pd, bool to_write, const ibv_sge& range,
                  std::shared_ptr<ImplicitRegion>& implicit) {
   const std::lock_guard lock(shared.mutex);
-  const auto found = shared.on_demand.find(range.lkey);
-  const VerbsMr* mr = found != shared.on_demand.end() ? found->second : nullptr;
+  const VerbsMr* mr = region_of(shared, range.lkey);
   if (const int error = check_advice(mr, pd, to_write, range); error != 0) return error;
   implicit = mr->implicit;
   return 0;
@@ -132,7 +139,8 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* 
     const bool to_write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
     const int error = check_advice(*of(pd->context)->shared, pd, to_write, range, implicit);
     if (error != 0) return failed(error);
-    // An explicit region's pages are there. NO_FAULT asks for pages that are there, too; a request will find them.
+    // The pages of a region that is not implicit are there. NO_FAULT asks for pages that are there, too; a request will
+    // find them.
     if (implicit == nullptr || range.length == 0 || advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) continue;
     if (const auto key = implicit->key_of(range.addr, range.length); !key) return report(key.error());
   }

@@ -134,14 +134,23 @@ TEST_F(OnDemand, AdviceIsChecked) {
   EXPECT_EQ(advise(write, other(0, 8, read_only)), EPERM);
   EXPECT_EQ(advise(read, other(0, 8, read_only)), 0);
   EXPECT_EQ(advise(read, other(0, 3 * 4096 + 1, mr)), EFAULT);
-  EXPECT_EQ(advise(read, other(0, 8, mr_)), EFAULT) << "not on demand";
+  ibv_mr* ordinary = ibv_reg_mr(pd_, other_.data(), other_.size(), IBV_ACCESS_LOCAL_WRITE);
+  ibv_mr* source = ibv_reg_mr(pd_, other_.data(), other_.size(), 0);
+  ASSERT_TRUE(ordinary != nullptr && source != nullptr);
+  for (const auto advice : {read, write, IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT}) {
+    EXPECT_EQ(advise(advice, other(0, 3 * 4096, ordinary)), 0) << "an ordinary region's pages are there: " << advice;
+  }
+  EXPECT_EQ(advise(write, other(0, 8, source)), EPERM);
+  EXPECT_EQ(advise(read, other(0, 3 * 4096 + 1, ordinary)), EFAULT);
+  EXPECT_EQ(ibv_rereg_mr(source, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_LOCAL_WRITE), 0);
+  EXPECT_EQ(advise(write, other(0, 8, source)), 0);
   EXPECT_EQ(advise(read, other(0, 8, mr), pd), EPERM);
   EXPECT_EQ(advise(static_cast<ibv_advise_mr_advice>(77), other(0, 8, mr)), EOPNOTSUPP);
   ibv_sge list = other(0, 8, mr);
   EXPECT_EQ(ibv_advise_mr(pd_, read, 1 << 7, &list, 1), EINVAL);
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
   EXPECT_EQ(advise(read, list), EFAULT) << "deregistered";
-  EXPECT_EQ(ibv_dereg_mr(read_only), 0);
+  for (ibv_mr* one : {read_only, ordinary, source}) EXPECT_EQ(ibv_dereg_mr(one), 0);
   EXPECT_EQ(ibv_dereg_mr(everything), 0);
   EXPECT_EQ(ibv_dealloc_pd(pd), 0);
 }
