@@ -23,6 +23,12 @@ int outer_descriptor(int fd) {
   return outer;
 }
 
+void quiet(int outer, int fd) {
+  const int reason = errno;
+  kernel_epoll::ctl(outer, EPOLL_CTL_DEL, fd, nullptr);
+  errno = reason;
+}
+
 bool non_blocking(int fd) {
   const int flags = fcntl(fd, F_GETFL);
   return flags >= 0 && (flags & O_NONBLOCK) != 0;

@@ -7,6 +7,9 @@ namespace uroce::dropin {
 /// takes no event. -1 with errno on failure.
 int outer_descriptor(int fd);
 
+/// From now on outer_descriptor(`fd`), which is `outer`, is never readable. Again: it does nothing.
+void quiet(int outer, int fd);
+
 /// Whether O_NONBLOCK is set on it. False for one that another thread has closed.
 bool non_blocking(int fd);
 

@@ -68,7 +68,10 @@ CmClient::Found CmClient::take(EventChannelState& channel, std::optional<Deliver
   }
   // POLLHUP without POLLIN: the daemon has gone and no event is left.
   pollfd inner{channel.api->fd(), POLLIN, 0};
-  return poll(&inner, 1, 0) == 1 && (inner.revents & POLLIN) == 0 ? Found::ended : Found::none;
+  if (poll(&inner, 1, 0) != 1 || (inner.revents & POLLIN) != 0) return Found::none;
+  // A program that takes events whenever the descriptor is readable would spin.
+  quiet(channel.fd, inner.fd);
+  return Found::ended;
 }
 
 bool CmClient::assign(Delivery& delivery) {

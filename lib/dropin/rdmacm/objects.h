@@ -51,7 +51,8 @@ class CmClient {
   /// The results of take().
   enum class Found { event, none, ended, destroyed };
   /// Takes the channel's next event and counts it as delivered to its id. `ended`: the daemon has gone, and each id has
-  /// had its RDMA_CM_EVENT_DEVICE_REMOVAL. `destroyed`: the channel was destroyed. Any thread.
+  /// had its RDMA_CM_EVENT_DEVICE_REMOVAL; the channel's descriptor is not readable any more, as with Linux's when the
+  /// devices have gone. `destroyed`: the channel was destroyed. Any thread.
   Found take(EventChannelState& channel, std::optional<Delivery>& out);
 
   ConnectionManager api;
