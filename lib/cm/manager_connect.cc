@@ -159,6 +159,7 @@ void Manager::Impl::on_event(CmAgent& agent, CmMessage&& message) {
           .dgid = id.dgid, .sgid_index = agent.gid_index(id.sgid).value_or(0), .traffic_class = id.type_of_service};
       break;
     case CmEventKind::rejected:
+      if (connects_with_less(id, message)) return;
       id.state = IdState::disconnected;
       // rdma_cm(7) has no rejected event for datagrams: it reports the status of a SIDR_REP as unreachable.
       event.type = id.type == QpType::ud ? CmEventType::unreachable : CmEventType::rejected;
@@ -188,6 +189,7 @@ void Manager::Impl::on_request(CmAgent& agent, uint32_t connection, CmRequest&& 
   const CmAddress local = destination_of(request, *header);
   Id* const listener = listener_for(agent, request, local);
   if (listener == nullptr) return refuse(RejReason::invalid_service_id);
+  if (refuses_mtu(agent, connection, request)) return;
   if (listener->owner->unread >= kMaxUnread || !listener->owner->reserve_id()) return refuse(RejReason::no_resources);
   Id& id = make_id(*listener->owner, listener->channel, listener->space, request.type);
   id.local = local;

@@ -42,9 +42,9 @@ void must(const Result<void>& result) {
 
 class ManagerTest : public testing::Test {
  protected:
-  ManagerTest() {
-    world_.add();
-    world_.add();
+  explicit ManagerTest(Mtu first = Mtu::mtu1024, Mtu second = Mtu::mtu1024) {
+    world_.add({.max_path_mtu = first});
+    world_.add({.max_path_mtu = second});
     manager_ = must(Manager::start({world_.device(0), world_.device(1)}, 7));
   }
   ~ManagerTest() override {
@@ -158,6 +158,17 @@ class ManagerTest : public testing::Test {
     return id;
   }
 
+  /// Connects two programs, and checks the path MTU that either has for its queue pair.
+  void expect_path_mtu(Mtu expected) {
+    Program server(*manager_), client(*manager_);
+    const CmAddress service{World::gid(1), 4711};
+    server.listening(service);
+    const uint32_t id = client.resolved(service);
+    const uint32_t passive = client.connect(id, server);
+    EXPECT_EQ(must(client.user->qp_attr(id, QpState::rtr)).first.path_mtu, expected);
+    EXPECT_EQ(must(server.user->qp_attr(passive, QpState::rtr)).first.path_mtu, expected);
+  }
+
   /// A queue pair of a device, before INIT.
   std::shared_ptr<control::ControlQp> queue_pair(std::size_t device) const {
     auto session = must(control::DeviceSession::open(world_.device(device)));
@@ -196,6 +207,15 @@ class ManagerTest : public testing::Test {
 
   World world_{World::Mode::threaded};
   std::unique_ptr<Manager> manager_;
+};
+
+class LargerMtuOfTheClient : public ManagerTest {
+ protected:
+  LargerMtuOfTheClient() : ManagerTest(Mtu::mtu4096, Mtu::mtu1024) {}
+};
+class LargerMtuOfTheServer : public ManagerTest {
+ protected:
+  LargerMtuOfTheServer() : ManagerTest(Mtu::mtu1024, Mtu::mtu4096) {}
 };
 
 // A program had 206,683 events waiting after 10 s of joining one group.
@@ -431,6 +451,17 @@ TEST_F(ManagerTest, ARequestIsReportedOnceItsPeerCanBeAnswered) {
   EXPECT_EQ(request.param.qpn, 100u);
   must(server.user->accept(request.id, {.qpn = 101}));
   client.until(CmEventType::connect_response);
+}
+
+// The server took the smaller MTU, and the client kept its own: what the client sent was too long for the server's
+// link.
+TEST_F(LargerMtuOfTheClient, BothTakeTheSmaller) {
+  expect_path_mtu(Mtu::mtu1024);
+  EXPECT_EQ(counter(0, "cm_rej_received"), 1u);
+}
+TEST_F(LargerMtuOfTheServer, BothTakeTheSmaller) {
+  expect_path_mtu(Mtu::mtu1024);
+  EXPECT_EQ(counter(0, "cm_rej_received"), 0u);
 }
 
 TEST_F(ManagerTest, ARequestThatCannotBeAnsweredEndsWithItsListener) {
