@@ -42,7 +42,7 @@ Result<void> KernelPort::set_up(const KernelInterface& on, const PortOptions& op
 
 // An interface keeps the MTU that its administrator gave it, unless another one is asked for.
 Result<void> KernelPort::choose_mtu(uint32_t asked) {
-  const std::string& interface = interface_->name();
+  const std::string interface = interface_->name();
   auto own = netdev_mtu(interface);
   if (own && asked != 0 && asked != *own && inherited_ == nullptr) {
     if (auto ok = set_netdev_mtu(interface, asked); !ok) own = std::unexpected(ok.error());

@@ -66,6 +66,11 @@ Result<EthAddr> netdev_mac(const std::string& interface) {
   return mac;
 }
 
+std::string netdev_name(unsigned index) {
+  char name[IF_NAMESIZE] = "";
+  return index != 0 && if_indextoname(index, name) != nullptr ? name : "";
+}
+
 Result<void> set_netdev_mtu(const std::string& interface, uint32_t mtu) {
   ifreq r{};
   r.ifr_mtu = static_cast<int>(mtu);

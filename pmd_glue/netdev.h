@@ -15,6 +15,8 @@ namespace uroce::glue {
 Result<uint32_t> netdev_mtu(const std::string& interface);
 /// EINVAL where it is no Ethernet interface.
 Result<EthAddr> netdev_mac(const std::string& interface);
+/// The name of the interface with that index; empty where there is none.
+std::string netdev_name(unsigned index);
 Result<void> set_netdev_mtu(const std::string& interface, uint32_t mtu);
 /// True when the interface is administratively up and has a carrier; nullopt when it does not exist. The kernel first
 /// handles changes of the carrier that wait.

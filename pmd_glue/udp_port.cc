@@ -34,25 +34,26 @@ Result<void> UdpPort::set_up(const KernelInterface& on, const PortOptions& optio
   name_ = on.port;
   driver_ = kUdpDriver;
   interface_ = on.interface;
-  const auto mac = netdev_mac(interface_);
+  const std::string& interface = on.interface;
+  const auto mac = netdev_mac(interface);
   if (!mac) {
     return fail_port(mac.error().code,
-                     fmt::format("interface {}: {}; name one that `ip link` lists", interface_, mac.error().text));
+                     fmt::format("interface {}: {}; name one that `ip link` lists", interface, mac.error().text));
   }
   mac_ = *mac;
-  index_ = if_nametoindex(interface_.c_str());
+  index_ = if_nametoindex(interface.c_str());
   if (options.vlan != 0) {
     return fail_port(EINVAL, fmt::format("a UDP socket has no tags; name the interface of the VLAN instead ({}.{})",
-                                         interface_, options.vlan));
+                                         interface, options.vlan));
   }
   const auto asked = asked_mtu(options);
   if (!asked) return std::unexpected(asked.error());
-  const auto own = netdev_mtu(interface_);
+  const auto own = netdev_mtu(interface);
   if (!own) return fail_port(own.error().code, own.error().text);
   if (*asked > *own) {
     return fail_port(EINVAL, fmt::format("cannot have mtu {}: interface {} has {}, and a port on a UDP socket does not "
                                          "change it; choose a smaller mtu",
-                                         *asked, interface_, *own));
+                                         *asked, interface, *own));
   }
   if (auto ok = choose_path_mtu(*asked != 0 ? *asked : std::min(*own, kFullMtu)); !ok) return ok;
   take_heritage(options);
@@ -62,11 +63,12 @@ Result<void> UdpPort::set_up(const KernelInterface& on, const PortOptions& optio
 }
 
 Result<void> UdpPort::start() {
+  const std::string interface = interface_.get();
   message::Belongings* const inherited = std::exchange(inherited_, nullptr);
-  auto socket = inherited != nullptr ? udp::Socket::adopt(inherited->take(receiver_name(device_)), interface_)
-                                     : udp::Socket::open(interface_);
+  auto socket = inherited != nullptr ? udp::Socket::adopt(inherited->take(receiver_name(device_)), interface)
+                                     : udp::Socket::open(interface);
   if (!socket) return fail_port(socket.error().code, socket.error().text);
-  active_ = std::make_unique<Active>(interface_, std::move(*socket), inherited_senders(inherited), pool_, mac_);
+  active_ = std::make_unique<Active>(interface, std::move(*socket), inherited_senders(inherited), pool_, mac_);
   started_ = true;
   note(description(), NoteLevel::info);
   if (inherited != nullptr) return {};
@@ -78,7 +80,7 @@ Result<void> UdpPort::start() {
 std::vector<udp::Socket> UdpPort::inherited_senders(message::Belongings* belongings) const {
   std::vector<udp::Socket> out;
   for (std::size_t i = 0; belongings != nullptr && i < udp::kSourcePorts; ++i) {
-    auto socket = udp::Socket::adopt(belongings->take(sender_name(device_, i)), interface_);
+    auto socket = udp::Socket::adopt(belongings->take(sender_name(device_, i)), interface_.get());
     if (socket) out.push_back(std::move(*socket));
   }
   return out;
@@ -111,18 +113,19 @@ void UdpPort::stop() {
 
 // A socket stays bound to the interface that it was opened for.
 Result<void> UdpPort::renew_sockets() {
-  auto fresh = udp::Socket::open(interface_);
+  const std::string interface = interface_.get();
+  auto fresh = udp::Socket::open(interface);
   if (!fresh) return std::unexpected(fresh.error());
-  auto sources = active_->sources.open_again(interface_);
+  auto sources = active_->sources.open_again(interface);
   if (!sources) return std::unexpected(sources.error());
   fresh->receive_groups(groups_);
-  if (auto ok = active_->sources.replace_by(std::move(*sources), interface_); !ok) return ok;
-  if (auto ok = active_->socket.replace_by(std::move(*fresh), interface_); !ok) return ok;
+  if (auto ok = active_->sources.replace_by(std::move(*sources), interface); !ok) return ok;
+  if (auto ok = active_->socket.replace_by(std::move(*fresh), interface); !ok) return ok;
   return active_->readable.watch(active_->socket.fd());
 }
 
 bool UdpPort::follow() {
-  const unsigned index = if_nametoindex(interface_.c_str());
+  const unsigned index = interface_.look(active_->socket.interface_index());
   if (index == 0) return false;
   if (index == active_->socket.interface_index()) return true;
   if (const auto renewed = renew_sockets(); !renewed) {
@@ -138,7 +141,7 @@ bool UdpPort::follow() {
 
 void UdpPort::refresh_link() {
   if (!started_) return;
-  link_up_.store(follow() && netdev_running(interface_).value_or(false), std::memory_order_relaxed);
+  link_up_.store(follow() && netdev_running(interface_.get()).value_or(false), std::memory_order_relaxed);
 }
 
 void UdpPort::receive_group_addresses(std::span<const Gid> groups) {
@@ -158,8 +161,9 @@ uint32_t UdpPort::receive_window_packets() const {
 
 std::string UdpPort::description() const {
   return fmt::format("port {} ({}) on interface {}: MTU {}, path MTU {}; a UDP socket{}, up to {} KiB wait; {}", name_,
-                     driver_, interface_, mtu_, mtu_bytes(path_mtu_), active_->socket.has_ipv6() ? "" : " (IPv4 alone)",
-                     active_->socket.receive_buffer() >> 10, active_->sources.description());
+                     driver_, interface_.get(), mtu_, mtu_bytes(path_mtu_),
+                     active_->socket.has_ipv6() ? "" : " (IPv4 alone)", active_->socket.receive_buffer() >> 10,
+                     active_->sources.description());
 }
 
 std::vector<std::pair<std::string, uint64_t>> UdpPort::counters(uint16_t queue) const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "pmd_glue/interface_name.h"
 #include "pmd_glue/kif/readable.h"
 #include "pmd_glue/port.h"
 #include "pmd_glue/udp/receiver.h"
@@ -77,7 +78,7 @@ class UdpPort final : public Port {
   /// Follows an interface that went and came back. True while it can send and receive.
   bool follow();
 
-  std::string interface_;
+  InterfaceName interface_;
   std::unique_ptr<Active> active_;  ///< from start() to stop()
   std::vector<Gid> groups_;
   std::atomic<unsigned> index_{0};

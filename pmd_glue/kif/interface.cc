@@ -41,12 +41,12 @@ Result<std::unique_ptr<Interface>> Interface::open(const KernelInterface& on) {
 Result<Socket> Interface::open_socket(const Socket* first) const {
   auto socket = Socket::open(options_);
   if (!socket || sockets_ == 1) return socket;
-  if (auto ok = socket->share(first, sockets_, name_); !ok) return std::unexpected(ok.error());
+  if (auto ok = socket->share(first, sockets_, name_.get()); !ok) return std::unexpected(ok.error());
   return socket;
 }
 
 Result<void> Interface::start(uint16_t queues, uint16_t vlan, rte_mempool* pool) {
-  options_ = {.interface = name_, .vlan = vlan};
+  options_ = {.interface = name_.get(), .vlan = vlan};
   sockets_ = queues;
   for (uint16_t i = 0; i < queues; ++i) {
     auto socket = open_socket(queues_.empty() ? nullptr : &queues_.front()->socket);
@@ -62,7 +62,7 @@ void Interface::add_queue(Socket socket, rte_mempool* pool) {
 
 Result<void> Interface::inherit(uint16_t queues, uint16_t vlan, rte_mempool* pool, message::Belongings& belongings,
                                 const std::string& device) {
-  options_ = {.interface = name_, .vlan = vlan};
+  options_ = {.interface = name_.get(), .vlan = vlan};
   sockets_ = queues;
   for (uint16_t i = 0; i < queues; ++i) {
     auto socket = Socket::adopt(belongings.take(packet_name(device, i)), options_);
@@ -94,16 +94,21 @@ Result<void> Interface::attach_again() {
   }
   for (std::size_t i = 0; i < queues_.size(); ++i) {
     Queue& queue = *queues_[i];
-    if (auto ok = queue.socket.replace_by(std::move(fresh[i]), name_); !ok) return ok;
+    if (auto ok = queue.socket.replace_by(std::move(fresh[i]), options_.interface); !ok) return ok;
     if (auto ok = queue.readable.watch(queue.socket.fd()); !ok) return ok;
   }
   return {};
 }
 
 // A socket knows best what it is on: an interface may go and come back with the same index between two looks.
+unsigned Interface::attached() const {
+  const unsigned first = queues_.empty() ? 0 : queues_.front()->socket.interface_index();
+  const auto same = [first](const auto& queue) { return queue->socket.interface_index() == first; };
+  return std::ranges::all_of(queues_, same) ? first : 0;
+}
+
 bool Interface::follow(unsigned index) {
-  const auto attached = [index](const auto& queue) { return queue->socket.interface_index() == index; };
-  if (std::ranges::all_of(queues_, attached)) {
+  if (attached() == index) {
     said_detached_ = false;
     looks_to_wait_ = 0;
     return true;
@@ -130,12 +135,13 @@ void Interface::say_detached(const Error& why) {
   note(fmt::format(
       "interface {}: it came back, and several engines need new sockets for that, which this program may not open any "
       "more (CAP_NET_RAW); the port is down until the program starts again",
-      name_));
+      options_.interface));
 }
 
 bool Interface::refresh() {
-  const unsigned index = if_nametoindex(name_.c_str());
-  const bool attached = index != 0 && follow(index);
+  const unsigned index = name_.look(attached());
+  options_.interface = name_.get();
+  const bool follows = index != 0 && follow(index);
   index_.store(index, std::memory_order_relaxed);
   for (const auto& queue : queues_) {
     const uint32_t lost = queue->socket.take_lost();
@@ -144,16 +150,16 @@ bool Interface::refresh() {
     if (sending() != Sending::super_frames || queue->sender.super_frames()) continue;
     refused_.store(true, std::memory_order_relaxed);
     note(fmt::format("interface {}: the kernel refuses its super-frames (UDP segmentation); frames leave one by one",
-                     name_),
+                     options_.interface),
          NoteLevel::info);
   }
-  return attached && netdev_running(name_).value_or(false);
+  return follows && netdev_running(options_.interface).value_or(false);
 }
 
 void Interface::say_lost(const Queue& queue) const {
   const uint32_t room = queue.socket.receive_buffer();
-  const std::string begin =
-      fmt::format("interface {}: frames were lost (kif_rx_lost), because no more than {} KiB wait", name_, room >> 10);
+  const std::string begin = fmt::format(
+      "interface {}: frames were lost (kif_rx_lost), because no more than {} KiB wait", options_.interface, room >> 10);
   if (room >= kFullReceiveBuffer) {
     return note(begin + "; the engine was kept from its core for too long, or there are too few engines");
   }

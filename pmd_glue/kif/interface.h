@@ -16,6 +16,7 @@
 #include <uroce/types.h>
 
 #include "message/belongings.h"
+#include "pmd_glue/interface_name.h"
 #include "pmd_glue/kif/name.h"
 #include "pmd_glue/kif/readable.h"
 #include "pmd_glue/kif/receiver.h"
@@ -31,7 +32,8 @@ class Interface {
   /// Errors: ENODEV and the like; each sentence names the interface.
   static Result<std::unique_ptr<Interface>> open(const KernelInterface& on);
 
-  const std::string& name() const { return name_; }
+  /// Any thread.
+  std::string name() const { return name_.get(); }
   EthAddr mac() const { return mac_; }
   /// The kernel's index of the interface; 0 while it is away.
   unsigned index() const { return index_.load(std::memory_order_relaxed); }
@@ -90,6 +92,8 @@ class Interface {
   /// Opens the socket of one more queue, or a new one for a queue; `first` is that of the first queue, or null.
   Result<Socket> open_socket(const Socket* first) const;
   void add_queue(Socket socket, rte_mempool* pool);
+  /// The index of the interface to which all sockets are attached; 0: they are not.
+  unsigned attached() const;
   /// Follows the interface to the index that it has now. False while that fails.
   bool follow(unsigned index);
   Result<void> attach_again();
@@ -97,7 +101,7 @@ class Interface {
   /// Tells the operator what to do about frames that a queue's socket had no room for.
   void say_lost(const Queue& queue) const;
 
-  std::string name_;
+  InterfaceName name_;
   bool super_frames_ = true;  ///< asked for
   bool kernel_knows_ = true;  ///< super-frames
   EthAddr mac_{};

@@ -9,7 +9,7 @@ import dumpcap
 import harness
 import veth
 from harness import BUILD, eal
-from veth import TESTS, engines, renew
+from veth import TESTS, engines, rename, renew
 
 RUN = BUILD / "apps" / "uroce-run" / "uroce-run"
 UDP, PACKETS = "--vdev=net_uroce_udp0,iface=d0", "--vdev=net_uroce_kif0,iface=d0"
@@ -84,6 +84,15 @@ class Ports(veth.Case):
         self.give_addresses(names)
         for daemon in (server, client):
             daemon.wait_for("now has", 30)
+        programs = self.traffic("write_bw", names, veth.by(server), veth.by(client), "--verify", "-n", "200")
+        self.finish_both(*programs)
+
+    def test_an_interface_with_a_new_name(self):
+        names = self.spaces(1500)
+        server = self.serve(names[0], eal_args=eal(UDP), interface=None)
+        client = self.serve(names[1], eal_args=eal(UDP), interface=None)
+        rename(names[1], "d0", "net1")
+        client.wait_for("interface d0: its name is net1 now", 20)
         programs = self.traffic("write_bw", names, veth.by(server), veth.by(client), "--verify", "-n", "200")
         self.finish_both(*programs)
 

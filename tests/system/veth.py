@@ -74,6 +74,13 @@ def renew(names, pause=0, same_index=False, arp="off"):
         harness.ip("-n", name, "link", "set", "d0", "arp", arp, "up")
 
 
+def rename(space, old, new):
+    """Gives an interface another name. Older kernels do that only while it is down."""
+    harness.ip("-n", space, "link", "set", old, "down")
+    harness.ip("-n", space, "link", "set", old, "name", new)
+    harness.ip("-n", space, "link", "set", new, "up")
+
+
 def set_feature(interface, name, on):
     """Switches an interface's offload on or off: struct ethtool_sset_info, _gstrings, _sfeatures of linux/ethtool.h."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
