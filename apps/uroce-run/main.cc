@@ -9,6 +9,7 @@
 #include <iostream>
 #include <optional>
 #include <stdexcept>
+#include <string_view>
 
 #include <uroce/version.h>
 
@@ -92,6 +93,17 @@ void set_environment(const Places& places, const fs::path& tree) {
   setenv("UROCE_SYSFS", tree.c_str(), 1);
 }
 
+/// `env LD_PRELOAD=OTHER PROGRAM` would replace the redirector.
+std::vector<std::string> keep_redirector(std::vector<std::string> command, const fs::path& redirector) {
+  constexpr std::string_view kPreload = "LD_PRELOAD=";
+  if (fs::path(command.front()).filename() != "env") return command;
+  for (auto word = command.begin() + 1; word != command.end(); ++word) {
+    if (word->starts_with(kPreload)) word->insert(kPreload.size(), redirector.string() + ":");
+    if (!word->starts_with('-') && !word->contains('=')) break;
+  }
+  return command;
+}
+
 struct Options {
   bool netns = false;
   bool explain = false;
@@ -139,7 +151,8 @@ int run(const std::vector<std::string>& command, const Options& options) {
     view.serve();
     return true;
   };
-  const int code = run_program(command, {{open.event_fds(), follow}, {{view.fd()}, serve}});
+  const int code =
+      run_program(keep_redirector(command, places->redirector), {{open.event_fds(), follow}, {{view.fd()}, serve}});
   if (options.explain) print_refusals(refusals, std::cerr);
   return code;
 }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -129,9 +130,11 @@ void hold_signals() {
 int held_signal() { return held; }
 
 int run_program(const std::vector<std::string>& command, std::vector<Watch> watches) {
-  const pid_t pid = fork();
+  const pid_t self = getpid(), pid = fork();
   if (pid < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
   if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != self) _exit(128 + SIGKILL);  // it was killed before that
     execvp(command[0].c_str(), pointers(command).data());
     const int reason = errno;
     std::fprintf(stderr, "uroce-run: %s: %s\n", command[0].c_str(), std::strerror(reason));

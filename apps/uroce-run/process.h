@@ -41,7 +41,8 @@ struct Watch {
 };
 
 /// Runs a program to its end, and passes on the signals that hold_signals() keeps. Returns its exit code, 128 + signal
-/// when a signal ended it, 127 when it was not found, 126 when it could not be run.
+/// when a signal ended it, 127 when it was not found, 126 when it could not be run. The program does not outlive this
+/// process.
 int run_program(const std::vector<std::string>& command, std::vector<Watch> watches);
 
 }  // namespace uroce::run

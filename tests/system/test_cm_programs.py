@@ -22,10 +22,9 @@ class Case(verbs.Case):
     def serve(self, command, namespace=None, at="listen"):
         """A server, from when it listens."""
         self.need(command[0])
-        preloads = [word.partition("=")[2] for word in command if str(word).startswith("LD_PRELOAD=")]
-        command = [word for word in command if not str(word).startswith("LD_PRELOAD=")]
-        env = self.env | ({"LD_PRELOAD": ":".join(preloads)} if preloads else {})
-        server, self.told = preload.start_server(self, self.words(*command), namespace, env, at)
+        own = f"LD_PRELOAD={preload.TELLS}:"
+        command = [str(word).replace("LD_PRELOAD=", own) for word in command]
+        server, self.told = preload.start_server(self, self.words(*command), namespace, self.env, at)
         return server
 
     def run_pair(self, server, client, seconds=40, stays=False, namespaces=(None, None), at="listen", twice=False):

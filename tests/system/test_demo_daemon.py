@@ -222,15 +222,18 @@ class Killed(Case):
         self.assertIn("is not the lock of this socket", done.stdout + done.stderr)
         self.assertFalse(gone.exists())
 
-    def test_uroce_run_under_its_program(self):
-        """The program has the device open: the daemon stays as long."""
-        port = harness.free_port()
-        run = self.under("ibv_rc_pingpong", "-d", "uroce0", "-g", "0", "-p", port)
-        self.addCleanup(self.end_group, run)
-        verbs.wait_for_listener(run, port, 60)
+    def test_uroce_run_over_its_program(self):
+        """The program ends with it, and the daemon with the program."""
+        run = self.waiting("never")
+        run.wait_for("\nup", 60)
+        process = run.process.pid
+        children = pathlib.Path(f"/proc/{process}/task/{process}/children").read_text().split()
+        programs = [int(child) for child in children if int(child) != self.holder()[0]]
+        self.assertTrue(programs, children)
         run.process.kill()
         run.wait(20)
-        self.finish(self.under("ibv_rc_pingpong", "-d", "uroce1", "-g", "0", "-p", port, "127.0.0.1"), 60)
+        for program in programs:
+            self.until(lambda program=program: self.is_dead(program), "the program ends")
         self.until_gone()
 
 
