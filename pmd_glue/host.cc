@@ -17,11 +17,12 @@ constexpr Nanos kLate = std::chrono::milliseconds(100);
 }  // namespace
 
 Host::Host(const Port& port, Neighbourhood& neighbourhood, std::vector<Worker*> workers, const ServiceThread& service,
-           std::function<bool()> owner, std::function<void()> poll)
+           PeerList peers, std::function<bool()> owner, std::function<void()> poll)
     : port_(port),
       neighbourhood_(neighbourhood),
       workers_(std::move(workers)),
       service_(service),
+      peers_(std::move(peers)),
       owner_(std::move(owner)),
       poll_(std::move(poll)) {}
 
@@ -44,6 +45,11 @@ Result<EthAddr> Host::resolve(const Gid& sgid, const Gid& dgid, uint32_t user, s
     return fail(EINVAL, fmt::format("port {}: {} cannot reach {}: one is IPv4, the other IPv6; choose another "
                                     "sgid_index",
                                     port_.name(), net::to_text(sgid), net::to_text(dgid)));
+  }
+  if (!peers_.takes(dgid)) {
+    return fail(EACCES, fmt::format("port {}: its list of peers (device.allow, --allow) is without {}; add it there, "
+                                    "and start the program again",
+                                    port_.name(), net::to_text(dgid)));
   }
   return neighbourhood_.resolve(dgid, user, timeout, [this] { wait_step(); });
 }

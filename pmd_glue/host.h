@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/peer_list.h"
 #include "control/device_host.h"
 #include "pmd_glue/clock.h"
 #include "pmd_glue/neighbourhood.h"
@@ -17,9 +18,10 @@ namespace uroce::glue {
 class Host final : public control::DeviceHost {
  public:
   /// `workers` run the engines, by index; `service` runs the neighbourhood. `poll` makes one pass over all engines on
-  /// the calling thread; it is empty unless embedded. `owner` is true on the thread that may call `poll`.
+  /// the calling thread; it is empty unless embedded. `owner` is true on the thread that may call `poll`. `peers`: no
+  /// address is resolved for others.
   Host(const Port& port, Neighbourhood& neighbourhood, std::vector<Worker*> workers, const ServiceThread& service,
-       std::function<bool()> owner, std::function<void()> poll);
+       PeerList peers, std::function<bool()> owner, std::function<void()> poll);
 
   void wake(uint32_t engine) override { workers_[engine]->wake(); }
   bool run_in_place(uint32_t engine, const std::function<void(Nanos)>& work) override {
@@ -44,6 +46,7 @@ class Host final : public control::DeviceHost {
   const TscClock clock_;
   const std::vector<Worker*> workers_;
   const ServiceThread& service_;
+  const PeerList peers_;
   const std::function<bool()> owner_;
   const std::function<void()> poll_;
 };

@@ -135,6 +135,9 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   config.gids = std::move(*gids);
   if (unit.kernel_addresses != nullptr) config.kernel_interface = unit.kernel_addresses->interface();
   config.vlan = options.vlan;
+  const auto prefixes = net::parse_prefixes(options.allow);
+  if (!prefixes) return std::unexpected(prefixes.error());
+  config.peers = PeerList(*prefixes);
   config.max_path_mtu = port.path_mtu();
   config.ethernet_mtu = port.max_frame() - kEtherOverhead;
   config.engines = engines();
@@ -147,7 +150,7 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   std::vector<Worker*> workers;
   for (const auto& worker : workers_) workers.push_back(worker.get());
   unit.host = std::make_unique<Host>(
-      port, *unit.neighbourhood, std::move(workers), *service_, [this] { return runs_engines_here(); },
+      port, *unit.neighbourhood, std::move(workers), *service_, config.peers, [this] { return runs_engines_here(); },
       [this] { poll_here(); });
   auto device = control::Device::create(std::move(config), *unit.host);
   if (!device) return std::unexpected(device.error());

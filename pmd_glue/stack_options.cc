@@ -44,6 +44,8 @@ Result<void> check_options(const StackOptions& options) {
     }
     if (auto ok = settings::check(of_port); !ok) return ok;
     if (auto gateways = parse_gateways(of_port.gateway); !gateways) return std::unexpected(gateways.error());
+    if (auto peers = net::parse_prefixes(of_port.allow); !peers)
+      return fail(EINVAL, fmt::format("allow: {}", peers.error().text));
   }
   return {};
 }

@@ -54,6 +54,19 @@ Read read_gateway(const toml::node& node, DeviceSettings& device) {
   return {};
 }
 
+Read read_allow(const toml::node& node, DeviceSettings& device) {
+  const auto words = strings_of(node, "an array of strings like [\"192.0.2.0/24\", \"2001:db8::1\"]");
+  if (!words) return std::unexpected(words.error());
+  std::string peers;
+  for (const auto& [word, where] : *words) {
+    if (word.empty() && words->size() == 1) continue;  // all
+    if (const auto one = net::parse_prefixes(word); !one) return refuse(one.error().text, where);
+    peers += (peers.empty() ? "" : ",") + word;
+  }
+  device.port.allow = peers;
+  return {};
+}
+
 /// A setting of the port. One that [engines] has as well is unset unless the table says it.
 Field<DeviceSettings> port_field(const settings::Row& row) {
   settings::Setting setting = row.setting;
@@ -74,6 +87,7 @@ Field<DeviceSettings> port_field(const settings::Row& row) {
   const auto get = [access = row.port](const DeviceSettings& device) { return access.get(device.port); };
   auto made = field<DeviceSettings>(setting, {get, set}, is_whole ? "0" : is_engines ? "that of [engines]" : "\"\"");
   if (setting.key == "gateway") made.read = read_gateway;
+  if (setting.key == "allow") made.read = read_allow;
   return made;
 }
 

@@ -40,6 +40,7 @@ struct PortSettings {
   std::optional<int> mtu{};
   std::optional<int> vlan{};
   std::optional<std::string> gateway{};
+  std::optional<std::string> allow{};
   std::optional<Retransmission> retransmission{};
   std::optional<CongestionAlgorithm> congestion_control{};
   std::optional<uint32_t> udp_source_ports{};
@@ -58,6 +59,9 @@ struct StackOptions {
   int vlan = 0;  ///< 802.1Q VLAN id of all frames, 1..4094; 0 for untagged frames
   std::string
       gateway{};  ///< next hop for addresses off the subnet, one per family, separated by a comma; empty for none
+  /// The peers that a port takes: addresses and prefixes ("192.0.2.0/24", "2001:db8::1"), separated by commas; empty
+  /// for all. Datagrams of others are dropped, and connecting to others fails with EACCES.
+  std::string allow{};
   /// They are in port order. A port beyond the last entry has the settings of this structure.
   std::vector<PortSettings> ports{};
   /// With sleep and yield, 40 ms pass before an engine takes a missing answer for a lost packet that nothing followed.

@@ -58,6 +58,7 @@ Device::Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits)
     engine.ethernet_mtu = config_.ethernet_mtu;
     engine.mac = config_.mac;
     engine.vlan = static_cast<uint16_t>(config_.vlan);
+    engine.peers = config_.peers;
     engine.settings = config_.settings;
     engine.peer_delay = config_.peer_delay;
     engine.read_window_packets = config_.read_window_packets;

@@ -17,6 +17,7 @@
 #include <uroce/types.h>
 #include <uroce/verbs/device.h>
 
+#include "base/peer_list.h"
 #include "base/secret.h"
 #include "control/device_host.h"
 #include "control/device_limits.h"
@@ -37,6 +38,7 @@ struct DeviceConfig {
   std::vector<Gid> gids{};         ///< the first table; see Device::gids()
   std::string kernel_interface{};  ///< see DeviceInfo
   int vlan = 0;
+  PeerList peers{};  ///< of datagrams that it takes; its own addresses besides
   Mtu max_path_mtu = Mtu::mtu1024;
   uint32_t ethernet_mtu = 1500;  ///< bytes behind the Ethernet header and tag of a frame
   uint32_t engines = 1;          ///< 1..64

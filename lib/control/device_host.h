@@ -32,7 +32,8 @@ class DeviceHost {
   virtual bool runs_engines_here() const { return false; }
   /// The Ethernet address of the next hop towards `dgid`; queries the network when it is unknown. Blocks at most
   /// `timeout`. Addresses of one `user` (transport::Owner) are resolved a number at a time, the others in their turn.
-  /// Errors: EHOSTUNREACH (no reply, or no turn within the time), ENETUNREACH (no route).
+  /// Errors: EHOSTUNREACH (no reply, or no turn within the time), ENETUNREACH (no route), EACCES (the device does not
+  /// take that peer).
   virtual Result<EthAddr> resolve(const Gid& sgid, const Gid& dgid, uint32_t user,
                                   std::chrono::nanoseconds timeout) = 0;
   /// The cached address, without querying the network; nullopt when it is unknown. After resolve(), callers read it

@@ -59,6 +59,7 @@ constexpr CounterMeaning kDeviceCounters[] = {
     {"drop_pkey", "dropped: the P_Key does not match"},
     {"drop_address_not_ours", "dropped: not for an address of the port"},
     {"drop_source_not_peer", "dropped: not from the queue pair's peer"},
+    {"drop_peer_not_allowed", "dropped: a datagram from a host that `device.allow` does not list"},
     {"drop_qp_unknown", "dropped: no such queue pair"},
     {"drop_qp_state", "dropped: the queue pair's state accepts no such packet"},
     {"drop_qkey", "dropped: the Q_Key does not match"},

@@ -47,6 +47,44 @@ Result<Gid> parse_address(std::string_view text) {
               fmt::format("'{}' is neither an IPv4 nor an IPv6 address; write e.g. 192.0.2.1 or 2001:db8::1", copy));
 }
 
+namespace {
+
+/// Reads the prefix length of `gid`; `text` is the whole, for errors.
+Result<uint8_t> parse_bits(std::string_view text, std::string_view digits, const Gid& gid) {
+  const unsigned limit = gid.is_ipv4() ? 32 : 128;
+  unsigned bits = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), bits);
+  if (error != std::errc{} || end != digits.data() + digits.size() || bits > limit) {
+    return fail(EINVAL, fmt::format("address '{}': the prefix length must be a number from 0 to {}", text, limit));
+  }
+  return static_cast<uint8_t>(bits);
+}
+
+Result<Prefix> parse_prefix(std::string_view text) {
+  text = trim(text);
+  const auto slash = std::min(text.find('/'), text.size());
+  const auto gid = parse_address(text.substr(0, slash));
+  if (!gid) return std::unexpected(gid.error());
+  if (slash == text.size()) return Prefix{*gid, static_cast<uint8_t>(gid->is_ipv4() ? 32 : 128)};
+  const auto bits = parse_bits(text, text.substr(slash + 1), *gid);
+  if (!bits) return std::unexpected(bits.error());
+  return Prefix{*gid, *bits};
+}
+
+}  // namespace
+
+Result<std::vector<Prefix>> parse_prefixes(std::string_view text) {
+  std::vector<Prefix> out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    const auto one = parse_prefix(text.substr(at, comma - at));
+    if (!one) return std::unexpected(one.error());
+    out.push_back(*one);
+    at = comma + 1;
+  }
+  return out;
+}
+
 Result<InterfaceAddress> parse_interface_address(std::string_view text) {
   text = trim(text);
   const auto slash = text.find('/');
@@ -59,14 +97,9 @@ Result<InterfaceAddress> parse_interface_address(std::string_view text) {
   if (const char* why = unusable(*gid)) {
     return fail(EINVAL, fmt::format("address '{}' is {}; give the port a unicast address of its own", text, why));
   }
-  const std::string_view digits = text.substr(slash + 1);
-  const unsigned limit = gid->is_ipv4() ? 32 : 128;
-  unsigned prefix = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), prefix);
-  if (error != std::errc{} || end != digits.data() + digits.size() || prefix > limit) {
-    return fail(EINVAL, fmt::format("address '{}': the prefix length must be a number from 0 to {}", text, limit));
-  }
-  return InterfaceAddress{*gid, static_cast<uint8_t>(prefix)};
+  const auto prefix = parse_bits(text, text.substr(slash + 1), *gid);
+  if (!prefix) return std::unexpected(prefix.error());
+  return InterfaceAddress{*gid, *prefix};
 }
 
 Result<std::vector<InterfaceAddress>> parse_interface_addresses(std::string_view text) {

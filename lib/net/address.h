@@ -9,6 +9,8 @@
 #include <uroce/error.h>
 #include <uroce/types.h>
 
+#include "base/peer_list.h"
+
 namespace uroce::net {
 
 /// An address of the port, and the length of its subnet prefix.
@@ -24,6 +26,9 @@ Result<InterfaceAddress> parse_interface_address(std::string_view text);
 /// Reads several of them, separated by commas; spaces around each are ignored. Errors: as above, and EINVAL for an
 /// address given twice, or none at all.
 Result<std::vector<InterfaceAddress>> parse_interface_addresses(std::string_view text);
+/// Reads "192.0.2.0/24", "2001:db8::/32" or single addresses, separated by commas; nothing for an empty text. Errors:
+/// EINVAL.
+Result<std::vector<Prefix>> parse_prefixes(std::string_view text);
 /// Reads "192.0.2.1" or "2001:db8::1". Errors: EINVAL.
 Result<Gid> parse_address(std::string_view text);
 

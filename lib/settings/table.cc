@@ -72,6 +72,17 @@ constexpr Row kRows[] = {
                                           .by_default = "none",
                                           .example = "\"192.0.2.254\"",
                                           .text = "Next hop for addresses off the subnets."})),
+    port<&P::allow>(
+        stack<&S::allow>({.table = "device",
+                          .key = "allow",
+                          .option = "--allow",
+                          .programs = kAllPrograms,
+                          .values = "addresses and prefixes",
+                          .by_default = "all peers",
+                          .example = "[\"192.0.2.0/24\", \"2001:db8::/32\"]",
+                          .text = "The peers that the device takes. Datagrams of others are dropped "
+                                  "(`drop_peer_not_allowed`), and connecting to others fails with EACCES. The host's "
+                                  "firewall does not see RoCE, so this stands in its place."})),
 
     stack<&S::idle>(
         {.table = "engines",

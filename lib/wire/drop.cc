@@ -21,6 +21,7 @@ constexpr std::array<std::string_view, kDropCount> kNames = {
     "pkey",
     "address_not_ours",
     "source_not_peer",
+    "peer_not_allowed",
     "qp_unknown",
     "qp_state",
     "qkey",

@@ -26,6 +26,7 @@ enum class Drop : uint8_t {
   // Addressing.
   address_not_ours,  ///< destination IP or MAC is not this port's
   source_not_peer,   ///< source IP is not that of the QP's peer
+  peer_not_allowed,  ///< a datagram from a host that the device does not take (device.allow)
   qp_unknown,        ///< no such QP
   qp_state,          ///< the QP's state does not accept this packet
   qkey,              ///< Q_Key does not match

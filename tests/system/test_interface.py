@@ -10,7 +10,7 @@ import unittest
 import harness
 import veth
 from harness import IDLE, eal
-from veth import TESTS, engines, renew
+from veth import TESTS, engines, rename, renew
 
 # The relay is slower than the ends. Beyond a few messages under way, timeouts would only tell how slow.
 CALM = ("-t", "8", "-u", "16")
@@ -133,6 +133,34 @@ class Interface(veth.DaemonCase):
         self.through(names, sockets, "-q", "4")
         for daemon in daemons:
             self.assertIsNone(daemon.process.poll(), str(daemon))
+
+    def test_an_interface_with_a_new_name(self):
+        """The device follows the interface, not the name: another interface may have that by now."""
+        names = self.spaces(1500)
+        sockets, daemons = self.daemons(names)
+        for name in names:
+            rename(name, "d0", "net1")
+        harness.ip("-n", names[0], "link", "add", "d0", "type", "dummy")
+        for daemon in daemons:
+            daemon.wait_for("interface d0: its name is net1 now", 20)
+        self.through(names, sockets)
+
+    def ping(self, daemon, address, code):
+        shown = self.start([veth.UROCE, "ping", address, "--count", "2", "--socket", daemon.socket], daemon.space)
+        return self.finish(shown, 60, code)
+
+    def test_peers_that_are_not_listed(self):
+        """The host's firewall does not see RoCE."""
+        names = self.spaces(1500)
+        other = self.serve(names[1])
+        strict = self.serve(names[0], "--allow", "192.0.2.3,2001:db8::/32")
+        self.assertIn("0 of 2 answered", self.ping(other, "192.0.2.1", 1))
+        self.assertGreater(self.counters_of(strict)["drop_peer_not_allowed"], 0)
+        self.assertIn("its list of peers (device.allow, --allow) is without 192.0.2.2", self.ping(strict, "192.0.2.2", 1))
+        strict.kill()
+        listed = self.serve(names[0], "--allow", "192.0.2.2/31")
+        self.assertIn("connection manager: 2 of 2 answered", self.ping(other, "192.0.2.1", 0))
+        self.assertIn("connection manager: 2 of 2 answered", self.ping(listed, "192.0.2.2", 0))
 
     def test_an_mtu_that_shrinks_and_grows(self):
         names = self.spaces(4200)

@@ -7,6 +7,7 @@
 #include <uroce/engine_settings.h>
 #include <uroce/types.h>
 
+#include "base/peer_list.h"
 #include "base/secret.h"
 #include "base/time.h"
 
@@ -36,6 +37,7 @@ struct EngineConfig {
   EthAddr mac{};                 ///< raw frames to this address stay here
   uint16_t vlan = 0;             ///< id of its frames, 0: untagged
   std::vector<Gid> gids{};       ///< its addresses at first
+  PeerList peers{};              ///< from which datagrams are taken; routes lead to these alone
 };
 
 }  // namespace uroce::transport

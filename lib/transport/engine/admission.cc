@@ -56,6 +56,10 @@ constexpr uint64_t kIpv4Prefix = uint64_t{0xffff} << 32;  // in the lower half o
   return ours ? wire::Drop::none : wire::Drop::address_not_ours;
 }
 
+bool is_allowed(const Context& ctx, std::span<const Gid> gids, const Gid& peer) {
+  return ctx.config.peers.takes(peer) || std::ranges::find(gids, peer) != gids.end();
+}
+
 // Annex A14: an initiator answers no request, and a target gets no response.
 bool is_for_xrc(QpType type, wire::Opcode opcode) {
   const bool initiator = type == QpType::xrc_initiator;
@@ -95,6 +99,7 @@ wire::Drop admit(const Context& ctx, std::span<const Gid> gids, const wire::Pack
   }
   if (!pkeys_match(packet.bth.pkey, qp->pkey)) return wire::Drop::pkey;
   if (qp->type != QpType::ud) return check_path(*qp, packet);
+  if (!ctx.config.peers.takes_all() && !is_allowed(ctx, gids, packet.source())) return wire::Drop::peer_not_allowed;
   return to_group ? wire::Drop::none : check_destination(ctx, gids, packet);
 }
 

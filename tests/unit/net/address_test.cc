@@ -42,6 +42,28 @@ TEST(Address, ParsesLists) {
   EXPECT_FALSE(parse_interface_addresses(""));
 }
 
+TEST(Address, ParsesPrefixes) {
+  const auto list = parse_prefixes("192.0.2.128/25, 198.51.100.7,2001:db8::/33,0.0.0.0/0");
+  ASSERT_TRUE(list);
+  ASSERT_EQ(list->size(), 4u);
+  const auto covers = [&](std::size_t i, const char* text) { return (*list)[i].covers(gid(text)); };
+  EXPECT_TRUE(covers(0, "192.0.2.128") && covers(0, "192.0.2.255"));
+  EXPECT_FALSE(covers(0, "192.0.2.127") || covers(0, "192.0.3.128") || covers(0, "2001:db8::1"));
+  EXPECT_TRUE(covers(1, "198.51.100.7"));
+  EXPECT_FALSE(covers(1, "198.51.100.6"));
+  EXPECT_TRUE(covers(2, "2001:db8::1") && covers(2, "2001:db8:7fff::1"));
+  EXPECT_FALSE(covers(2, "2001:db8:8000::1") || covers(2, "198.51.100.7"));
+  EXPECT_TRUE(covers(3, "203.0.113.1"));
+  EXPECT_FALSE(covers(3, "2001:db8::1")) << "of another family";
+  EXPECT_TRUE(parse_prefixes("")->empty());
+  for (const char* text : {"192.0.2.0/33", "2001:db8::/129", "192.0.2.0/", "host", "192.0.2.0/24,,", "192.0.2.0/-1"}) {
+    EXPECT_FALSE(parse_prefixes(text)) << text;
+  }
+  EXPECT_TRUE(PeerList().takes(gid("203.0.113.1"))) << "an empty list takes all";
+  EXPECT_FALSE(PeerList({(*list)[0], (*list)[1]}).takes(gid("203.0.113.1")));
+  EXPECT_TRUE(PeerList({(*list)[0], (*list)[1]}).takes(gid("198.51.100.7")));
+}
+
 TEST(Address, LinkLocalFromMac) {
   const EthAddr mac{{0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde}};
   EXPECT_EQ(to_text(mac), "34:56:78:9a:bc:de");
