@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "pmd_glue/link_note.h"
+#include "pmd_glue/notes.h"
+
 namespace uroce::glue {
 
 namespace {
@@ -40,6 +43,7 @@ void ServiceThread::run() {
   std::vector<bool> was_up, was_gone(ports_.size(), false);
   for (const ServedPort& served : ports_) was_up.push_back(served.known_up);
   std::vector<uint32_t> returns(ports_.size(), 0);
+  std::vector<LinkNote> notes(ports_.size());
   Nanos next_look{0}, interval = kLinkInterval;
   Nanos next_reconnect = clock_.now() + Port::kReconnectInterval;
   while (!stop_.load(std::memory_order_relaxed)) {
@@ -57,6 +61,7 @@ void ServiceThread::run() {
         served.on_return();
       }
       if (up != was_up[i]) served.on_link(up);
+      if (const auto line = notes[i].look(served.name, up, now)) note(*line, up ? NoteLevel::info : NoteLevel::warning);
       if (served.port->gone() && !was_gone[i]) served.on_gone();
       was_gone[i] = served.port->gone();
       served.neighbourhood->step(up && !was_up[i]);
@@ -64,6 +69,7 @@ void ServiceThread::run() {
     }
     waker_.prepare();
     Nanos until = next_look;
+    for (const LinkNote& one : notes) until = std::min(until, one.next_deadline());
     for (ServedPort& served : ports_) until = std::min(until, served.neighbourhood->next_deadline());
     next_turn_.store(until, std::memory_order_relaxed);
     if (waker_.sleep(std::max(until - clock_.now(), Nanos(0)))) {

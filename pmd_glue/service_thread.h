@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -16,6 +17,7 @@ namespace uroce::glue {
 class ServiceThread {
  public:
   struct ServedPort {
+    std::string name;  ///< of its device, for notes
     Port* port = nullptr;
     Neighbourhood* neighbourhood = nullptr;
     uint32_t pollers = 1;                  ///< threads that poll the port

@@ -208,7 +208,8 @@ void Stack::Impl::start_service() {
   std::vector<ServiceThread::ServedPort> ports;
   for (Unit& unit : units) {
     control::Device* device = unit.device.get();
-    ports.push_back({.port = unit.port.get(),
+    ports.push_back({.name = device->config().name,
+                     .port = unit.port.get(),
                      .neighbourhood = unit.neighbourhood.get(),
                      .pollers = engines(),
                      .known_up = dormant_ && unit.port->link_up(),

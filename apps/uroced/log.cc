@@ -82,6 +82,7 @@ void Log::flush() { sink_->logger.flush(); }
 service::Log log_of(Log& log) {
   return [&log](service::Severity severity, std::string_view text) {
     switch (severity) {
+      case service::Severity::debug: return log.write(LogLevel::debug, text);
       case service::Severity::info: return log.write(LogLevel::info, text);
       case service::Severity::warning: return log.write(LogLevel::warning, text);
       case service::Severity::error: return log.write(LogLevel::error, text);

@@ -23,8 +23,8 @@ EventObject object_of(AsyncEventType type) {
   return EventObject::qp;
 }
 
-AsyncEventQueue::AsyncEventQueue(EventFd fd, uint32_t capacity, uint32_t user)
-    : fd_(std::move(fd)), user_(user), capacity_(capacity), events_(std::make_unique<AsyncEvent[]>(capacity)) {}
+AsyncEventQueue::AsyncEventQueue(EventFd fd, uint32_t capacity, const transport::Owner& owner)
+    : fd_(std::move(fd)), owner_(owner), capacity_(capacity), events_(std::make_unique<AsyncEvent[]>(capacity)) {}
 
 void AsyncEventQueue::add_object() {
   const uint32_t wanted = kOfDevice + ++objects_ * kOfObject;

@@ -10,6 +10,7 @@
 #include <uroce/verbs/device.h>
 
 #include "control/event_fd.h"
+#include "transport/engine/owners.h"
 
 namespace uroce::control {
 
@@ -24,11 +25,12 @@ class AsyncEventQueue {
   static constexpr uint32_t kOfDevice = 256;
   static constexpr uint32_t kOfObject = 4;
 
-  /// At most `capacity` events wait; later ones are lost and counted. `user`: whose session it is (transport::Owner).
-  explicit AsyncEventQueue(EventFd fd, uint32_t capacity = kOfDevice, uint32_t user = UINT32_MAX);
+  /// At most `capacity` events wait; later ones are lost and counted. `owner`: whose session it is.
+  explicit AsyncEventQueue(EventFd fd, uint32_t capacity = kOfDevice, const transport::Owner& owner = {});
 
   int fd() const { return fd_.fd(); }
-  uint32_t user() const { return user_; }
+  uint32_t user() const { return owner_.user; }
+  uint32_t client() const { return owner_.client; }
   void push(AsyncEvent event);
   /// The oldest event; never blocks.
   std::optional<AsyncEvent> pop();
@@ -43,7 +45,7 @@ class AsyncEventQueue {
   void grow(uint32_t capacity);
 
   EventFd fd_;
-  const uint32_t user_;
+  const transport::Owner owner_;
   mutable std::mutex mutex_;
   uint32_t capacity_;     // add_object() alone changes it
   uint32_t objects_ = 0;  // guarded by the control lock

@@ -53,7 +53,7 @@ Result<std::shared_ptr<DeviceSession>> DeviceSession::open(std::shared_ptr<Devic
   if (auto alive = opened.check_alive(); !alive) return std::unexpected(alive.error());
   const auto id = objects.take_session();
   if (!id) return std::unexpected(id.error());
-  auto events = std::make_unique<AsyncEventQueue>(std::move(*fd), AsyncEventQueue::kOfDevice, owner.user);
+  auto events = std::make_unique<AsyncEventQueue>(std::move(*fd), AsyncEventQueue::kOfDevice, owner);
   auto session = std::unique_ptr<DeviceSession>(
       new DeviceSession(std::move(device), *id, std::move(allocator), std::move(events), std::move(*doorbells), owner));
   if (auto attached = session->attach(as); !attached) {

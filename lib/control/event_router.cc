@@ -90,4 +90,21 @@ std::vector<WrongKeys> EventRouter::take_wrong_keys() {
   return {first, first + static_cast<std::ptrdiff_t>(wrong_keys_used_.exchange(0, std::memory_order_relaxed))};
 }
 
+void EventRouter::on_end(const transport::QpEnd& end) {
+  const std::scoped_lock lock(mutex_);
+  const auto route = routes_.find(key(EventObject::qp, end.qpn));
+  if (route == routes_.end()) return;
+  const uint64_t told = ends_told_.load(std::memory_order_relaxed);
+  if (told < kEnds) ends_[told] = {.client = route->second->client(), .end = end};
+  ends_told_.store(told + 1, std::memory_order_relaxed);
+}
+
+QpEnds EventRouter::take_ends() {
+  if (ends_told_.load(std::memory_order_relaxed) == 0) return {};
+  const std::scoped_lock lock(mutex_);
+  const uint64_t told = ends_told_.exchange(0, std::memory_order_relaxed);
+  const auto kept = static_cast<std::ptrdiff_t>(std::min<uint64_t>(told, kEnds));
+  return {.ends = {ends_.begin(), ends_.begin() + kept}, .more = told - static_cast<uint64_t>(kept)};
+}
+
 }  // namespace uroce::control

@@ -24,6 +24,16 @@ struct WrongKeys {
   uint32_t connections = 0;
 };
 
+/// Ends of queue pairs since the last report.
+struct QpEnds {
+  struct One {
+    uint32_t client = 0;  ///< transport::Owner::client
+    transport::QpEnd end{};
+  };
+  std::vector<One> ends{};
+  uint64_t more = 0;  ///< that found no room
+};
+
 class EventRouter final : public transport::EngineEvents {
  public:
   /// `cqs`: those of the device; outlives this.
@@ -44,14 +54,17 @@ class EventRouter final : public transport::EngineEvents {
 
   /// Takes the reports of the engines. Cheap when there are none. Any thread.
   std::vector<WrongKeys> take_wrong_keys();
+  QpEnds take_ends();
 
   void on_completion_event(uint32_t cq_id) override;
   void on_async_event(AsyncEventType type, uint32_t object) override;
   void on_wrong_key(const Gid& peer, uint32_t qpn) override;
+  void on_end(const transport::QpEnd& end) override;
 
  private:
   /// Of peers and users that wait to be taken; more are forgotten.
   static constexpr std::size_t kWrongKeys = 64;
+  static constexpr std::size_t kEnds = 64;
 
   using Routes = std::unordered_multimap<uint64_t, AsyncEventQueue*>;
   void end_route(Routes::iterator route);
@@ -63,6 +76,8 @@ class EventRouter final : public transport::EngineEvents {
   std::vector<AsyncEventQueue*> listeners_;
   std::array<WrongKeys, kWrongKeys> wrong_keys_{};
   std::atomic<std::size_t> wrong_keys_used_{0};  // changes under the mutex
+  std::array<QpEnds::One, kEnds> ends_{};
+  std::atomic<uint64_t> ends_told_{0};  // likewise
 };
 
 }  // namespace uroce::control

@@ -65,10 +65,23 @@ void Client::run() {
                                   fmt::format("client {} ({}, process {}) is disconnected: {}", program_.id,
                                               program_.peer.command, program_.peer.pid, why));
   }
+  log_end();
   disconnect();
   release();
   done_.store(true, std::memory_order_release);
   program_.server.finished();
+}
+
+// A program that was killed has destroyed nothing.
+void Client::log_end() const {
+  if (!program_.greeted || program_.turn != nullptr || disconnected_.load(std::memory_order_relaxed)) return;
+  std::size_t regions = 0;
+  for (const ClientState* device : devices()) regions += device->regions.size();
+  const std::size_t left = queue_pairs();
+  std::string line =
+      fmt::format("client {} ({}, process {}) has gone", program_.id, program_.peer.command, program_.peer.pid);
+  if (left != 0) line += fmt::format("; it left {} queue pairs and {} memory regions, which end now", left, regions);
+  program_.server.log_of_client(program_.peer.payer(), left != 0 ? Severity::info : Severity::debug, line);
 }
 
 bool Client::serve(std::string& why) {

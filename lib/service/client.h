@@ -57,7 +57,10 @@ class Client {
   /// Disconnects and waits for the thread. A client's thread must not call this, because it could wait for itself.
   void end();
   /// Any thread: disconnects the client.
-  void disconnect() { connection_.shut_down(); }
+  void disconnect() {
+    disconnected_.store(true, std::memory_order_relaxed);
+    connection_.shut_down();
+  }
   uint32_t id() const { return program_.id; }
   /// Whether it is a daemon that takes over, and waits for that.
   bool is_successor() const { return program_.turn != nullptr; }
@@ -105,14 +108,16 @@ class Client {
   Result<ClientState*> device_of(const message::RequestHeader& header);
   Result<void> send(ClientState* device, uint32_t sequence, const Result<Reply>& answer);
   void release();
+  void log_end() const;
 
   Program program_;
   message::Connection connection_;
   std::thread thread_;
   std::atomic<bool> done_{false};
-  std::atomic<bool> at_rest_{true};   // between two requests
-  bool left_ = false;                 // another daemon serves the program
-  mutable std::mutex devices_mutex_;  // the program's thread adds devices, which stay; others look
+  std::atomic<bool> at_rest_{true};        // between two requests
+  std::atomic<bool> disconnected_{false};  // by this daemon
+  bool left_ = false;                      // another daemon serves the program
+  mutable std::mutex devices_mutex_;       // the program's thread adds devices, which stay; others look
   std::vector<std::unique_ptr<ClientState>> devices_;
   std::vector<pollfd> waiting_;  // the gate, the socket, then the events of each device
   std::optional<Error> refusal_;

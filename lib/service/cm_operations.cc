@@ -58,7 +58,7 @@ Result<void> open_connection_manager(Program& program) {
   program.connections = manager->open({.budget = std::make_shared<IdCharges>(program.user, program.peer),
                                        .privileged_ports = program.peer.privileged,
                                        .client = program.id,
-                                       .user = program.user->owner().user});
+                                       .user = program.user->owner(program.id).user});
   return {};
 }
 

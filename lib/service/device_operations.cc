@@ -77,6 +77,9 @@ Result<Reply> hello(ClientState& client, const message::Hello& request, Call& ca
                             spoken_by(request), spoken_by(own), older ? "application's library" : "daemon (uroced)"));
   }
   client.program.greeted = true;
+  client.server.log_of_client(client.peer.payer(), Severity::debug,
+                              fmt::format("client {} ({}, process {}, user {}) has come, and speaks protocol {}",
+                                          client.id, client.peer.command, client.peer.pid, client.peer.uid, *protocol));
   client.program.protocol = *protocol;
   message::HelloReply answer{.daemon = own};
   answer.daemon.protocol = *protocol;
@@ -125,7 +128,7 @@ Result<Reply> open_device(ClientState& client, const message::OpenDevice& reques
     return fail(EACCES, std::string(WaitAccount::kDeviceRefusal));
   }
   auto arena = make_arena(client);
-  auto session = control::DeviceSession::open(*found, arena, client.user->owner());
+  auto session = control::DeviceSession::open(*found, arena, client.user->owner(client.id));
   if (!session) return std::unexpected(session.error());
   int ends[2];
   if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) {

@@ -336,7 +336,7 @@ Result<void> inherit(ClientState& client, const DeviceRow& row, EstateReader& es
     if (positions.size() > 1) places.push_back(large);
   }
   arena->expect(places);
-  auto session = control::DeviceSession::open(*found, arena, client.user->owner(), &as);
+  auto session = control::DeviceSession::open(*found, arena, client.user->owner(client.id), &as);
   if (!session) return std::unexpected(session.error());
   auto pipe = estate.take_fd(row.async_pipe);
   if (!pipe) return std::unexpected(pipe.error());

@@ -14,6 +14,7 @@
 #include "service/device_operations.h"
 #include "service/fault_watch.h"
 #include "service/listener.h"
+#include "service/qp_end_text.h"
 #include "service/server_impl.h"
 
 namespace uroce::service {
@@ -88,14 +89,36 @@ void Server::Impl::release_late() {
   }
 }
 
-void Server::Impl::log_what_was_left_out() {
-  std::vector<LogLimit::Summary> due;
-  {
-    const std::scoped_lock lock(log_mutex);
-    due = log_limit.due(std::chrono::steady_clock::now());
+void Server::Impl::log_ends() {
+  for (const auto& device : all_devices) {
+    const control::QpEnds told = device->events().take_ends();
+    if (told.ends.empty()) continue;
+    const Clients now = all();
+    for (const auto& [number, end] : told.ends) {
+      const auto client = std::ranges::find_if(now, [id = number](const auto& one) { return one->has(id); });
+      if (client == now.end()) continue;
+      const Peer& peer = (*client)->peer();
+      log_of_client(peer.payer(), Severity::warning,
+                    fmt::format("{}, client {} ({}, process {}): {}", device->config().name, number, peer.command,
+                                peer.pid, text_of(end)));
+    }
+    if (told.more != 0) {
+      log(Severity::warning, fmt::format("{}: {} more queue pairs ended at once", device->config().name, told.more));
+    }
   }
-  for (const LogLimit::Summary& one : due) {
-    log(Severity::warning, fmt::format("{} more lines about clients of user {} were left out", one.lines, one.uid));
+}
+
+void Server::Impl::log_what_was_left_out() {
+  for (const auto& [limit, severity] :
+       {std::pair(&log_limit, Severity::warning), {&debug_log_limit, Severity::debug}}) {
+    std::vector<LogLimit::Summary> due;
+    {
+      const std::scoped_lock lock(log_mutex);
+      due = limit->due(std::chrono::steady_clock::now());
+    }
+    for (const LogLimit::Summary& one : due) {
+      log(severity, fmt::format("{} more lines about clients of user {} were left out", one.lines, one.uid));
+    }
   }
 }
 
@@ -149,15 +172,14 @@ Result<void> Server::Impl::too_many() const {
 }
 
 void Server::Impl::reap() {
-  std::vector<std::shared_ptr<Client>> gone;
+  Clients gone = all();
+  std::erase_if(gone, [](const auto& client) { return !client->done(); });
+  log_ends();  // while their clients are known
+  if (gone.empty()) return;
   {
     const std::scoped_lock lock(mutex);
-    std::erase_if(clients, [&gone](const auto& entry) {
-      if (entry.second->done()) gone.push_back(entry.second);
-      return entry.second->done();
-    });
+    for (const auto& client : gone) clients.erase(client->id());
   }
-  if (gone.empty()) return;
   for (const auto& client : gone) client->end();
   gone.clear();
   // Without this the C library keeps the memory of freed queue pairs: 70 MB after 10,000.

@@ -51,8 +51,9 @@ struct Server::Impl final : ServerView {
   std::map<uint32_t, std::shared_ptr<Client>> clients;
   uint32_t next_id = 1;
   uint64_t breaks = 0;
-  std::mutex log_mutex;  // guards log_limit
+  std::mutex log_mutex;  // guards the next two
   LogLimit log_limit;
+  LogLimit debug_log_limit;
   // The server's thread only:
   GuessWatch guess_watch;
   std::map<const control::Device*, std::size_t> late;  // at the last look
@@ -72,7 +73,9 @@ struct Server::Impl final : ServerView {
   void log_of_client(uint32_t uid, Severity severity, std::string_view text) override {
     {
       const std::scoped_lock lock(log_mutex);
-      if (!log_limit.admit(uid, std::chrono::steady_clock::now())) return;
+      // Lines for debugging take no room from the others.
+      LogLimit& limit = severity == Severity::debug ? debug_log_limit : log_limit;
+      if (!limit.admit(uid, std::chrono::steady_clock::now())) return;
     }
     log(severity, text);
   }
@@ -81,6 +84,8 @@ struct Server::Impl final : ServerView {
     return succession->begin(request, pid, [this](const EstateVersions& versions) { return check(versions); });
   }
   message::RestartRow restart_row() const override { return succession->row(); }
+  /// Tells which queue pairs have ended by themselves.
+  void log_ends();
   void log_what_was_left_out();
   uint32_t new_client_id() override {
     const std::scoped_lock lock(mutex);

@@ -19,7 +19,7 @@
 
 namespace uroce::service {
 
-enum class Severity { info, warning, error };
+enum class Severity { debug, info, warning, error };
 
 /// Counters by device and name. They do not change while anything is served.
 using EarlierCounters = std::map<std::string, std::map<std::string, uint64_t>>;

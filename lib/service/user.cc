@@ -93,10 +93,10 @@ void User::give_back(Resource resource, uint64_t amount) {
   users_.ordinary_[resource] -= amount;
 }
 
-transport::Owner User::owner() const {
+transport::Owner User::owner(uint32_t client) const {
   const std::scoped_lock lock(users_.mutex_);
   const UserSettings* const own = users_.settings_of(uid_);
-  return {.user = number_, .weight = own != nullptr ? own->weight : 1};
+  return {.user = number_, .weight = own != nullptr ? own->weight : 1, .client = client};
 }
 
 bool User::may_register_files() const {

@@ -70,7 +70,8 @@ class User : public std::enable_shared_from_this<User> {
   uint32_t uid() const { return uid_; }
   bool privileged() const { return privileged_; }
   /// The user as engines know it, with its present weight.
-  transport::Owner owner() const;
+  /// The owner of the sessions of one of the user's clients.
+  transport::Owner owner(uint32_t client) const;
   /// Whether shared mappings of files on a disk may be registered.
   bool may_register_files() const;
   /// Whether engines have waited too long for memory that this user punched. Privileged users are trusted.

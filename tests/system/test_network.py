@@ -113,7 +113,7 @@ class Addresses(Link):
 
     def test_are_told_at_start_and_whenever_the_link_comes_up(self):
         capture = self.capture()
-        self.daemon("--address", "10.9.0.1/24,2001:db8::1/64")
+        daemon = self.daemon("--address", "10.9.0.1/24,2001:db8::1/64")
         capture.wait_for(2, self.announcements("10.9.0.1"))
         for address in ("2001:db8::1", "fe80::/10"):
             # From ::, to its solicited-node group: is anybody else there? Then to all nodes: I am.
@@ -121,8 +121,9 @@ class Addresses(Link):
             capture.wait_for(2, f"icmpv6.type == 136 && ipv6.dst == ff02::1 && icmpv6.nd.na.target_address == {address}")
         before = len(capture.lines(self.announcements("10.9.0.1")))
         harness.ip("-n", self.near, "link", "set", "d0", "down")
-        time.sleep(0.3)
+        daemon.wait_for("uroce0: the link is down", 20)
         harness.ip("-n", self.near, "link", "set", "d0", "up")
+        daemon.wait_for("uroce0: the link is up", 20)
         capture.wait_for(before + 2, self.announcements("10.9.0.1"))
         capture.end()
 

@@ -46,6 +46,7 @@ class StepEvents final : public EngineEvents {
   }
   void on_async_event(AsyncEventType type, uint32_t object) override { to_.on_async_event(type, object); }
   void on_wrong_key(const Gid& peer, uint32_t qpn) override { to_.on_wrong_key(peer, qpn); }
+  void on_end(const QpEnd& end) override { to_.on_end(end); }
 
   void raise_due() {
     if (used_ != 0) [[unlikely]]

@@ -66,6 +66,23 @@ class FrameSink {
   }
 };
 
+/// Why a queue pair ended by itself; with UC and UD its send queue alone may have.
+struct QpEnd {
+  enum class Cause : uint8_t {
+    request,   ///< a send work request completed with `status`
+    receive,   ///< a receive did
+    response,  ///< it refused a request of its peer: `event` is qp_request_error or qp_access_error
+    overrun,   ///< a completion queue was full (C11-39)
+    queues,    ///< its queues make no sense, or nobody knows how far it was
+  };
+  uint32_t qpn = 0;
+  Cause cause{};
+  WcStatus status{};
+  AsyncEventType event{};
+  Gid peer{};             ///< unspecified where it has none
+  uint32_t peer_qpn = 0;  ///< likewise 0
+};
+
 /// Receives the events that an engine reports besides completions. Called on the engine's thread, rarely, never per
 /// packet.
 class EngineEvents {
@@ -77,6 +94,7 @@ class EngineEvents {
   virtual void on_async_event(AsyncEventType type, uint32_t object) = 0;
   /// `peer` has named a key that opens nothing, which ends its connection with the queue pair.
   virtual void on_wrong_key(const Gid& /*peer*/, uint32_t /*qpn*/) {}
+  virtual void on_end(const QpEnd& /*end*/) {}
 };
 
 }  // namespace uroce::transport

@@ -12,6 +12,7 @@ struct Owner {
   static constexpr uint32_t kMaxWeight = 64;
   uint32_t user = kNobody;  ///< a uid; kNobody: the engine's own process, which is one client
   uint32_t weight = 1;      ///< the user's share relative to others', 1..kMaxWeight; of a user's rings the last counts
+  uint32_t client = 0;      ///< of the program, for the caller's own use; 0: none
 };
 
 /// Changes between bursts only.

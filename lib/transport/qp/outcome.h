@@ -50,7 +50,7 @@ class Outcome {
   constexpr bool has(Action action) const { return (bits_ & action) != 0; }
   constexpr bool failed() const { return failure() != Failure::none; }
   constexpr Failure failure() const { return static_cast<Failure>(byte(kFailureShift)); }
-  /// Of Failure::requester and Failure::send_queue.
+  /// Of Failure::requester and Failure::send_queue; of Failure::plain that of a receive, or success.
   constexpr WcStatus status() const { return static_cast<WcStatus>(byte(kStatusShift)); }
   /// The event, where kReport is set.
   constexpr AsyncEventType event() const { return static_cast<AsyncEventType>(byte(kEventShift)); }

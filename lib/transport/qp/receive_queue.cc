@@ -106,7 +106,7 @@ Outcome complete_recv_with_error(Context& ctx, Qp& qp, WcStatus status) {
 }
 
 Outcome fail_recv(Context& ctx, Qp& qp, WcStatus status) {
-  return complete_recv_with_error(ctx, qp, status) | Outcome::fail(Failure::plain);
+  return complete_recv_with_error(ctx, qp, status) | Outcome::fail(Failure::plain, status);
 }
 
 Outcome flush_recv_in_use(Context& ctx, Qp& qp) {

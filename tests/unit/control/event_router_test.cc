@@ -25,6 +25,22 @@ TEST(EventRouter, ReportsToTheOwnerOnly) {
   EXPECT_FALSE(a.pop());
 }
 
+TEST(EventRouter, KeepsABoundedNumberOfEnds) {
+  const IdTable<CompletionListener> cqs{4};
+  EventRouter router(cqs);
+  AsyncEventQueue queue(std::move(*EventFd::create()), 16, {.client = 33});
+  router.add(EventObject::qp, 7, queue);
+  EXPECT_TRUE(router.take_ends().ends.empty());
+  router.on_end({.qpn = 8});  // unknown
+  for (int i = 0; i < 70; ++i) router.on_end({.qpn = 7, .status = WcStatus::retry_exceeded});
+  const QpEnds told = router.take_ends();
+  ASSERT_EQ(told.ends.size(), 64u);
+  EXPECT_EQ(told.more, 6u);
+  EXPECT_EQ(told.ends.front().client, 33u);
+  EXPECT_EQ(told.ends.back().end.status, WcStatus::retry_exceeded);
+  EXPECT_TRUE(router.take_ends().ends.empty());
+}
+
 TEST(EventRouter, ForgetsAnObjectWithItsEvents) {
   const IdTable<CompletionListener> cqs{4};
   EventRouter router(cqs);
@@ -84,7 +100,8 @@ TEST(EventRouter, KeepsWrongKeysByPeerAndUserUntilTheyAreTaken) {
   const IdTable<CompletionListener> cqs{4};
   EventRouter router(cqs);
   const Gid peer = Gid::from_ipv4(0x0a000002), other = Gid::from_ipv4(0x0a000003);
-  AsyncEventQueue alice(std::move(*EventFd::create()), 16, 1000), bob(std::move(*EventFd::create()), 16, 2000);
+  AsyncEventQueue alice(std::move(*EventFd::create()), 16, {.user = 1000}),
+      bob(std::move(*EventFd::create()), 16, {.user = 2000});
   router.add(EventObject::qp, 7, alice);
   router.add(EventObject::qp, 8, bob);
   EXPECT_TRUE(router.take_wrong_keys().empty());

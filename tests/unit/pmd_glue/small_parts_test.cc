@@ -11,6 +11,7 @@
 
 #include "pmd_glue/fault_guard.h"
 #include "pmd_glue/frame_ring.h"
+#include "pmd_glue/link_note.h"
 #include "pmd_glue/waker.h"
 
 namespace uroce::glue {
@@ -33,6 +34,25 @@ TEST(FrameRing, KeepsFramesInOrderAndRefusesMore) {
   }
   EXPECT_FALSE(ring.push(bytes)) << "longer than a slot";
   EXPECT_TRUE(ring.push(std::span(bytes).first(8)));
+}
+
+TEST(LinkNote, TellsOnceASecondAndTheLastState) {
+  LinkNote note;
+  const auto at = [](int ms) { return Nanos(milliseconds(1000 + ms)); };
+  EXPECT_FALSE(note.look("uroce0", true, at(0))) << "the first state";
+  EXPECT_EQ(note.look("uroce0", false, at(1)), "uroce0: the link is down; nothing is sent or received until it is up");
+  EXPECT_FALSE(note.look("uroce0", false, at(2)));
+  EXPECT_EQ(note.next_deadline(), kNever);
+  EXPECT_FALSE(note.look("uroce0", true, at(3))) << "within a second";
+  EXPECT_EQ(note.next_deadline(), at(1001));
+  EXPECT_FALSE(note.look("uroce0", false, at(4)));
+  EXPECT_FALSE(note.look("uroce0", true, at(5)));
+  EXPECT_EQ(note.look("uroce0", true, at(1001)), "uroce0: the link is up (it changed 3 times)");
+  EXPECT_FALSE(note.look("uroce0", false, at(1500)));
+  EXPECT_FALSE(note.look("uroce0", true, at(1600)));
+  EXPECT_EQ(note.look("uroce0", true, at(2001)), "uroce0: the link is up (it changed 2 times)");
+  EXPECT_EQ(note.look("uroce0", false, at(3001)),
+            "uroce0: the link is down; nothing is sent or received until it is up");
 }
 
 TEST(Waker, WakesASleeper) {

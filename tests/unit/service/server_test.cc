@@ -9,6 +9,7 @@
 #include <thread>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -567,6 +568,34 @@ TEST_F(ServerTest, UsersSeeTheirOwnObjectsWithoutKeysAndPsns) {
     EXPECT_EQ(names_in(all).contains("key"), kind == message::Kind::mr);
     EXPECT_EQ(names_in(all).contains("rq_psn"), kind == message::Kind::qp);
   }
+}
+
+TEST_F(ServerTest, TheLogSaysWhyAQueuePairEndedAndWhoLeft) {
+  {
+    Side a(open(name(0))), b(open(name(1)));
+    auto qa = a.make_qp(), qb = b.make_qp();
+    connect(a, qa, b, qb);
+    const Sge source = a.mr.sge(0, 8);
+    ASSERT_EQ(qa.post_send({.opcode = WrOpcode::rdma_write, .sges = {&source, 1}, .remote_addr = 1, .rkey = 1}), 0);
+    EXPECT_EQ(next(world_, a.cq).status, WcStatus::remote_access_error);
+    EXPECT_TRUE(eventually([&] {
+      return log().find(fmt::format("queue pair {:#x} to {:#x} at 10.0.0.2 ended with remote_access_error (status 10)",
+                                    qa.qpn(), qb.qpn())) != std::string::npos;
+    })) << log();
+    EXPECT_TRUE(eventually([&] {
+      return log().find(fmt::format("queue pair {:#x} to {:#x} at 10.0.0.1 ended: it refused a request of its peer",
+                                    qb.qpn(), qa.qpn())) != std::string::npos;
+    })) << log();
+    EXPECT_NE(log().find(fmt::format(", process {}): queue pair", getpid())), std::string::npos) << log();
+    must(qb.modify({.state = QpState::reset}, QpAttrBit::state));
+    const std::size_t lines = log().size();
+    must(qa.modify({.state = QpState::error}, QpAttrBit::state));
+    EXPECT_EQ(log().size(), lines) << "what its program does is no news";
+  }
+  EXPECT_TRUE(eventually([&] { return server_->clients().empty(); }));
+  EXPECT_NE(log().find(") has come, and speaks protocol "), std::string::npos) << log();
+  EXPECT_NE(log().find(") has gone\n"), std::string::npos) << log();
+  EXPECT_EQ(log().find("it left"), std::string::npos) << "all objects were destroyed: " << log();
 }
 
 TEST_F(ServerTest, CountsTheTrafficOfConnectionsAndUsers) {

@@ -132,11 +132,11 @@ TEST_F(BudgetTest, AConfiguredLimitHoldsForEachUserAndOnesOwnBeforeThat) {
 TEST_F(BudgetTest, EnginesKnowUsersByNumbersOfTheirOwn) {
   Users users = make({.limits = {}, .users = {{.name = "bob", .uid = 1002, .weight = 5}}});
   const auto alice = users.of(kAlice), bob = users.of(kBob), root = users.of(kRoot), contained = users.of({.uid = 0});
-  EXPECT_EQ(alice->owner().weight, 1u);
-  EXPECT_EQ(bob->owner().weight, 5u);
-  EXPECT_NE(alice->owner().user, bob->owner().user);
-  EXPECT_NE(root->owner().user, contained->owner().user) << "a container's root is nobody else's equal";
-  EXPECT_EQ(users.of(kAlice)->owner().user, alice->owner().user);
+  EXPECT_EQ(alice->owner(1).weight, 1u);
+  EXPECT_EQ(bob->owner(2).weight, 5u);
+  EXPECT_NE(alice->owner(1).user, bob->owner(2).user);
+  EXPECT_NE(root->owner(3).user, contained->owner(4).user) << "a container's root is nobody else's equal";
+  EXPECT_EQ(users.of(kAlice)->owner(5).user, alice->owner(1).user);
 }
 
 TEST_F(BudgetTest, AContainersRootIsAnotherUserThanRoot) {
