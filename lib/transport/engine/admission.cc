@@ -56,7 +56,9 @@ constexpr uint64_t kIpv4Prefix = uint64_t{0xffff} << 32;  // in the lower half o
   return ours ? wire::Drop::none : wire::Drop::address_not_ours;
 }
 
-bool is_allowed(const Context& ctx, std::span<const Gid> gids, const Gid& peer) {
+// Not inlined for the same reason.
+[[gnu::noinline]] bool is_allowed(const Context& ctx, std::span<const Gid> gids, const wire::Packet& packet) {
+  const Gid peer = packet.source();
   return ctx.config.peers.takes(peer) || std::ranges::find(gids, peer) != gids.end();
 }
 
@@ -99,7 +101,8 @@ wire::Drop admit(const Context& ctx, std::span<const Gid> gids, const wire::Pack
   }
   if (!pkeys_match(packet.bth.pkey, qp->pkey)) return wire::Drop::pkey;
   if (qp->type != QpType::ud) return check_path(*qp, packet);
-  if (!ctx.config.peers.takes_all() && !is_allowed(ctx, gids, packet.source())) return wire::Drop::peer_not_allowed;
+  if (!ctx.config.peers.takes_all() && !is_allowed(ctx, gids, packet)) [[unlikely]]
+    return wire::Drop::peer_not_allowed;
   return to_group ? wire::Drop::none : check_destination(ctx, gids, packet);
 }
 
