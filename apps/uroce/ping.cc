@@ -83,6 +83,12 @@ class Pinger {
   /// For a step whose event did not come, or another in its place.
   Error no_answer(const char* step, const std::optional<CmEvent>& event = std::nullopt) const {
     if (event && event->type == CmEventType::device_removal) return daemon_ended("the ping");
+    if (event && event->status == -EACCES) {
+      return {EACCES,
+              fmt::format("{}: the device's list of peers (device.allow) is without it; add it there, and start "
+                          "the daemon again",
+                          options_.address)};
+    }
     return {EHOSTUNREACH,
             fmt::format("{}: {}: no answer within {} s; look whether the peer's RoCE device is up and its "
                         "network lets UDP port 4791 through (`uroce doctor` looks at this side)",
