@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 
 #include <malloc.h>
 #include <poll.h>
@@ -94,16 +95,19 @@ void Server::Impl::log_ends() {
     const control::QpEnds told = device->events().take_ends();
     if (told.ends.empty()) continue;
     const Clients now = all();
+    std::optional<uint32_t> payer;
     for (const auto& [number, end] : told.ends) {
       const auto client = std::ranges::find_if(now, [id = number](const auto& one) { return one->has(id); });
       if (client == now.end()) continue;
       const Peer& peer = (*client)->peer();
-      log_of_client(peer.payer(), Severity::warning,
+      payer = peer.payer();
+      log_of_client(*payer, Severity::warning,
                     fmt::format("{}, client {} ({}, process {}): {}", device->config().name, number, peer.command,
                                 peer.pid, text_of(end)));
     }
-    if (told.more != 0) {
-      log(Severity::warning, fmt::format("{}: {} more queue pairs ended at once", device->config().name, told.more));
+    if (told.more != 0 && payer) {
+      log_of_client(*payer, Severity::warning,
+                    fmt::format("{}: {} more queue pairs ended at once", device->config().name, told.more));
     }
   }
 }
