@@ -41,30 +41,29 @@ Read read_interface(const toml::node& node, DeviceSettings& device) {
   return {};
 }
 
-Read read_gateway(const toml::node& node, DeviceSettings& device) {
-  const auto words = strings_of(node, "an address as a string like \"192.0.2.254\", or an array of them");
+/// Reads strings that `parse` takes into `to`, separated by commas; a single empty one is none. `kind`: the words for
+/// them in errors.
+Read read_list(const toml::node& node, std::string_view kind, auto parse, std::optional<std::string>& to) {
+  const auto words = strings_of(node, kind);
   if (!words) return std::unexpected(words.error());
-  std::string gateways;
+  std::string list;
   for (const auto& [word, where] : *words) {
-    if (word.empty() && words->size() == 1) continue;  // none
-    if (const auto one = net::parse_address(word); !one) return refuse(one.error().text, where);
-    gateways += (gateways.empty() ? "" : ",") + word;
+    if (word.empty() && words->size() == 1) continue;
+    if (const auto one = parse(word); !one) return refuse(one.error().text, where);
+    list += (list.empty() ? "" : ",") + word;
   }
-  device.port.gateway = gateways;
+  to = list;
   return {};
 }
 
+Read read_gateway(const toml::node& node, DeviceSettings& device) {
+  return read_list(node, "an address as a string like \"192.0.2.254\", or an array of them", net::parse_address,
+                   device.port.gateway);
+}
+
 Read read_allow(const toml::node& node, DeviceSettings& device) {
-  const auto words = strings_of(node, "an array of strings like [\"192.0.2.0/24\", \"2001:db8::1\"]");
-  if (!words) return std::unexpected(words.error());
-  std::string peers;
-  for (const auto& [word, where] : *words) {
-    if (word.empty() && words->size() == 1) continue;  // all
-    if (const auto one = net::parse_prefixes(word); !one) return refuse(one.error().text, where);
-    peers += (peers.empty() ? "" : ",") + word;
-  }
-  device.port.allow = peers;
-  return {};
+  return read_list(node, "an array of strings like [\"192.0.2.0/24\", \"2001:db8::1\"]", net::parse_prefixes,
+                   device.port.allow);
 }
 
 /// A setting of the port. One that [engines] has as well is unset unless the table says it.
