@@ -180,8 +180,8 @@ void Manager::Impl::on_event(CmAgent& agent, CmMessage&& message) {
 }
 
 void Manager::Impl::on_request(CmAgent& agent, uint32_t connection, CmRequest&& request) {
-  const auto refuse = [&](RejReason reason) {
-    (void)carry_out(agent, agent.cm.reject(connection, reason, {}, {}, now));
+  const auto refuse = [&](RejReason reason, std::span<const std::byte> info = {}) {
+    (void)carry_out(agent, agent.cm.reject(connection, reason, info, {}, now));
     carry_out(agent, agent.cm.destroy(connection, now));
   };
   const auto header = RdmaHeader::parse(request.private_data);
@@ -189,7 +189,9 @@ void Manager::Impl::on_request(CmAgent& agent, uint32_t connection, CmRequest&& 
   const CmAddress local = destination_of(request, *header);
   Id* const listener = listener_for(agent, request, local);
   if (listener == nullptr) return refuse(RejReason::invalid_service_id);
-  if (refuses_mtu(agent, connection, request)) return;
+  const Mtu most = agent.device->config().max_path_mtu;
+  if (request.type != QpType::ud && request.path.mtu > most)
+    return refuse(RejReason::invalid_path_mtu, std::as_bytes(std::span(&most, 1)));
   if (listener->owner->unread >= kMaxUnread || !listener->owner->reserve_id()) return refuse(RejReason::no_resources);
   Id& id = make_id(*listener->owner, listener->channel, listener->space, request.type);
   id.local = local;

@@ -129,10 +129,8 @@ struct Manager::Impl {
   void hold(Id& id, CmEvent event);
   void on_withdrawn(CmAgent& agent, uint32_t connection);
   void on_reply(Id& id, CmReply&& reply);
-  // Path MTUs (manager_mtu.cc).
-  /// Rejects a request whose packets would be longer than the device receives. False: they are not.
-  bool refuses_mtu(CmAgent& agent, uint32_t connection, const CmRequest& request);
-  /// The peer has rejected the path MTU and named a smaller one: the id connects again with that. False: it has not.
+  /// The peer has rejected the path MTU and named a smaller one: the id connects again with that. False: it has not
+  /// (manager_mtu.cc).
   bool connects_with_less(Id& id, const CmMessage& rejected);
   /// Looks for the Ethernet addresses of peers that have answered.
   void resolve_answered();

@@ -5,15 +5,6 @@
 
 namespace uroce::cm {
 
-bool Manager::Impl::refuses_mtu(CmAgent& agent, uint32_t connection, const CmRequest& request) {
-  const Mtu most = agent.device->config().max_path_mtu;
-  if (request.type == QpType::ud || request.path.mtu <= most) return false;
-  const auto info = static_cast<std::byte>(most);
-  (void)carry_out(agent, agent.cm.reject(connection, RejReason::invalid_path_mtu, {&info, 1}, {}, now));
-  carry_out(agent, agent.cm.destroy(connection, now));
-  return true;
-}
-
 bool Manager::Impl::connects_with_less(Id& id, const CmMessage& rejected) {
   const CmConnection* const before = id.agent->cm.find(id.connection);
   const bool asked = id.state == IdState::connecting && before != nullptr &&
