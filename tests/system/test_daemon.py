@@ -181,7 +181,7 @@ class Life(Daemon):
         """Threads wake up seldom, and an engine makes few rounds each time."""
         for eal_args in (eal(lcores=harness.CPUS[0]), ["--lcores", f"(0,1)@{harness.CPUS[0]}", *eal()[2:]]):
             program = self.demo("--idle", "sleep", eal_args=eal_args)
-            self.rounds()
+            self.wait_for_quiet()
             began, rounds, before = time.monotonic(), self.rounds(), harness.wake_ups(program.process.pid)
             while (woken := harness.wake_ups(program.process.pid) - before) < 500 and time.monotonic() < began + 5:
                 time.sleep(0.05)
@@ -193,10 +193,21 @@ class Life(Daemon):
             self.assertLess(made, self.ROUNDS_PER_WAKE_UP * woken, said)
             self.end(program)
 
+    def wait_for_quiet(self):
+        """Waits until a second passes without a frame. A daemon that starts announces its addresses and its groups, and
+        an engine polls for a moment after each frame."""
+        until, frames = time.monotonic() + 30, -1
+        while frames != (frames := self.engine_total("port_frames")):
+            self.assertLess(time.monotonic(), until, f"{frames} frames, and no second without one in 30 s")
+            time.sleep(1)
+
     def rounds(self):
-        """The rounds of all engines' loops so far."""
+        return self.engine_total("rounds")
+
+    def engine_total(self, counter):
+        """A counter of the engines' loops so far, for all engines together."""
         shown = self.finish(self.start([BUILD / "apps" / "uroce" / "uroce", "stat", "--openmetrics", "--socket", self.socket]), 30)
-        return sum(map(int, re.findall(r"(?m)^uroce_engine_rounds_total\S* (\d+)$", shown)))
+        return sum(map(int, re.findall(rf"(?m)^uroce_engine_{counter}_total\S* (\d+)$", shown)))
 
 
 class RuntimeFolders(Daemon):
