@@ -27,6 +27,7 @@ std::string footer() {
   uroce capture -w - --qp 0x11 | tshark -r -
   uroce trace --qp 0x11            # its packets as text, live
   uroce ping 10.0.0.2              # does RoCE reach this address?
+  uroce explain 0x11               # what happened to a queue pair, also after its end
   uroce doctor                     # what stands in the way on this machine
 Exit codes: 0 success, 1 the daemon did not answer or refused, or something stands in the way, 2 unusable command line.)";
 }
@@ -139,6 +140,22 @@ Examples:
   uroce ping --answer              # on a peer whose uroced answers no pings)");
 }
 
+void add_explain(arguments::Command& program, Options& o) {
+  arguments::Command explain = add_command(program, o, "explain", Command::explain,
+                                           "Say what happened to a program or a queue pair, also after its end");
+  add_json(explain, o);
+  explain.text("subject", o.subject,
+               "A queue pair (0x11), a process (4711) or a program's name (default: all that went wrong)");
+  explain.footer(
+      R"(The daemon keeps the last events of the last 512 programs: their queue pairs' states, what it refused them and why, how
+their queue pairs ended, links that went down. An event of trouble has a ! before it. Root and the daemon's user see all
+programs; others see their own.
+Examples:
+  uroce explain 0x11               # "status 12, why?"
+  uroce explain ib_write_bw
+  uroce explain --json)");
+}
+
 void add_trace(arguments::Command& program, Options& o) {
   arguments::Command trace =
       add_command(program, o, "trace", Command::trace, "Print the packets of a queue pair as text, live");
@@ -184,6 +201,7 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
   add_capture(program, o);
   add_trace(program, o);
   add_ping(program, o);
+  add_explain(program, o);
   arguments::Command doctor =
       add_command(program, o, "doctor", Command::doctor, "Say what stands in the way on this machine, and what to do");
   add_json(doctor, o);

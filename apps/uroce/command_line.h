@@ -25,6 +25,7 @@ enum class Command {
   capture,
   trace,
   ping,
+  explain,
   doctor
 };
 
@@ -38,6 +39,7 @@ struct Options {
   bool all = false;              ///< `stat`: also counters that are 0
   double interval_s = 1;         ///< `stat`, `top`; 0 for `stat`: only totals, at once
   uint64_t count = 0;            ///< `stat`, `top`: number of samples; `capture`: of frames; 0 for ever
+  std::string subject{};         ///< `explain`: a queue pair, process or program; empty for all
   std::string address{};         ///< `ping`: the peer's
   bool answer = false;           ///< `ping`: answers others instead
   std::string file{};            ///< `capture`: the file; "-" for standard output

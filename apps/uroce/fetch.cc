@@ -115,6 +115,21 @@ Result<std::vector<UserRow>> fetch_users(const Source& source) {
   return rows;
 }
 
+Result<std::vector<message::HistoryRow>> fetch_history(const Source& source, message::ListHistory request) {
+  auto link = connect(source);
+  if (!link) return std::unexpected(link.error());
+  std::vector<message::HistoryRow> rows;
+  for (bool more = true; more;) {
+    auto reply = (*link)->call<message::HistoryRows>(Op::list_history, request);
+    if (!reply) return std::unexpected(reply.error());
+    more = reply->more && !reply->rows.empty();
+    if (more) request.after = reply->rows.back().number;
+    std::ranges::move(reply->rows, std::back_inserter(rows));
+  }
+  if (!rows.empty() || request.pid == 0) return rows;
+  return fetch_history(source, {.qpn = static_cast<uint32_t>(request.pid)});
+}
+
 Result<std::vector<PeerRow>> fetch_peers(const Source& source) {
   auto link = connect(source);
   if (!link) return std::unexpected(link.error());

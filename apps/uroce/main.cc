@@ -12,6 +12,7 @@
 #include "uroce/daemon_process.h"
 #include "uroce/doctor.h"
 #include "uroce/doctor_facts.h"
+#include "uroce/explain.h"
 #include "uroce/fetch.h"
 #include "uroce/ping.h"
 #include "uroce/show.h"
@@ -54,6 +55,7 @@ Result<void> run(const Options& o) {
     case Command::capture: return run_capture(o);
     case Command::trace: return run_trace(o);
     case Command::ping: return o.answer ? run_ping_answer(o) : run_ping(o);
+    case Command::explain: return run_explain(o);
     case Command::doctor: break;  // has an exit code of its own
   }
   return {};

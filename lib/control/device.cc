@@ -95,6 +95,7 @@ std::size_t Device::release_late() {
 }
 
 void Device::report_link(bool up) {
+  if (!up) link_downs_.fetch_add(1, std::memory_order_relaxed);
   events_.broadcast({up ? AsyncEventType::port_active : AsyncEventType::port_error, 1});
 }
 

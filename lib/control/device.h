@@ -3,6 +3,7 @@
 // pmd_glue creates one per port, runs its engines, and implements the calls that need the port (DeviceHost).
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -104,6 +105,8 @@ class Device {
   Result<void> adopt_gids(const std::vector<Gid>& former);
   /// Errors: ENODEV.
   Result<bool> link_up() const;
+  /// How often the link went down. Any thread.
+  uint64_t link_downs() const { return link_downs_.load(std::memory_order_relaxed); }
   Result<Nanos> clock() const;
   /// Engine counters by name, summed over the engines; received frames dropped as "drop_" + reason.
   std::vector<std::pair<std::string, uint64_t>> counters() const;
@@ -156,6 +159,7 @@ class Device {
   std::vector<Gid> former_;  // the last address of each entry; guarded by the control lock
   ObjectRegistry objects_;
   EventRouter events_;
+  std::atomic<uint64_t> link_downs_{0};
   EngineRunner runner_;  // after the members that its engines refer to
 };
 

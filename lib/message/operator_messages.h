@@ -127,6 +127,41 @@ struct PeerRows {
   static void fields(auto& self, auto& archive) { archive(self.rows, self.more); }
 };
 
+/// Asks for what happened after event `after`; a reply holds as much as fits. What is 0 or empty is not looked at. With
+/// a queue pair, also what happened to its program as a whole.
+struct ListHistory {
+  uint64_t after = 0;
+  uint32_t qpn = 0;
+  int32_t pid = 0;
+  std::string command{};
+  static void fields(auto& self, auto& archive) { archive(self.after, self.qpn, self.pid, self.command); }
+};
+
+struct HistoryRow {
+  uint64_t number = 0;  ///< grows from event to event
+  uint32_t client = 0;  ///< the program's; its devices may have other numbers
+  int32_t pid = 0;
+  uint32_t uid = 0;
+  std::string command{};
+  bool gone = false;     ///< the program has ended
+  bool trouble = false;  ///< nothing that the program wanted
+  std::string device{};
+  uint32_t qpn = 0;  ///< 0: of no single queue pair
+  std::string text{};
+  uint32_t times = 1;   ///< that it happened, one after the other
+  uint64_t ago_ms = 0;  ///< since the last of them
+  static void fields(auto& self, auto& archive) {
+    archive(self.number, self.client, self.pid, self.uid, self.command, self.gone, self.trouble, self.device, self.qpn,
+            self.text, self.times, self.ago_ms);
+  }
+};
+
+struct HistoryRows {
+  std::vector<HistoryRow> rows{};
+  bool more = false;
+  static void fields(auto& self, auto& archive) { archive(self.rows, self.more); }
+};
+
 /// One engine. The names are text, as an object's: "busy_ns", "rounds", "rx_packets".
 struct EngineRow {
   uint32_t engine = 0;

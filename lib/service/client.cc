@@ -66,8 +66,10 @@ void Client::run() {
                                               program_.peer.command, program_.peer.pid, why));
   }
   log_end();
+  if (!why.empty()) note(History::Kind::trouble, fmt::format("the daemon ended the connection: {}", why));
   disconnect();
   release();
+  program_.server.history().end(program_.id);
   done_.store(true, std::memory_order_release);
   program_.server.finished();
 }
@@ -82,6 +84,14 @@ void Client::log_end() const {
       fmt::format("client {} ({}, process {}) has gone", program_.id, program_.peer.command, program_.peer.pid);
   if (left != 0) line += fmt::format("; it left {} queue pairs and {} memory regions, which end now", left, regions);
   program_.server.log_of_client(program_.peer.payer(), left != 0 ? Severity::info : Severity::debug, line);
+  if (left != 0) note(History::Kind::step, line);
+}
+
+void Client::note(History::Kind kind, std::string_view text, const ClientState* device, uint32_t qpn) const {
+  std::string name;
+  if (device != nullptr && device->session != nullptr) name = device->session->device()->config().name;
+  program_.server.history().note(program_.id, program_.peer, {.kind = kind, .device = name, .qpn = qpn, .text = text},
+                                 std::chrono::steady_clock::now());
 }
 
 bool Client::serve(std::string& why) {
@@ -133,6 +143,7 @@ bool Client::serve(const message::Packet& packet, std::string& why) {
     return false;
   }
   if (refusal_) {
+    note(History::Kind::trouble, fmt::format("refused: {}", refusal_->text));
     (void)send(nullptr, header.sequence, std::unexpected(*refusal_));
     return false;
   }
@@ -148,7 +159,14 @@ bool Client::serve(const message::Packet& packet, std::string& why) {
   state.calls.fetch_add(1, std::memory_order_relaxed);
   Call call{.op = header.op, .body = reader.rest(), .fds = packet.fds, .answered = wanted};
   const auto answer = serve_call(state, call);
-  if (!answer) state.errors.fetch_add(1, std::memory_order_relaxed);
+  if (!answer) {
+    state.errors.fetch_add(1, std::memory_order_relaxed);
+    // Programs ask for what they may lack, and go on without it.
+    const bool normal = call.op == message::Op::prove_raw_packets || answer.error().code == EOPNOTSUPP;
+    const std::string of = call.qpn != 0 ? fmt::format("queue pair {:#x} ", call.qpn) : "";
+    note(normal ? History::Kind::step : History::Kind::trouble, fmt::format("{}refused: {}", of, answer.error().text),
+         &state, call.qpn);
+  }
   const auto sent = wanted ? send(&state, header.sequence, answer) : Result<void>();
   if (call.malformed) {
     why = answer.error().text;

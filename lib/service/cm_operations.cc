@@ -4,8 +4,15 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include <fmt/format.h>
 
 #include "control/qp.h"
+#include "message/cm_reject_reasons.h"
+#include "net/address.h"
 
 namespace uroce::service {
 namespace {
@@ -49,6 +56,54 @@ Result<Reply> with_qp(ClientState& client, const Call& call, uint32_t id, uint32
   return done(result);
 }
 
+std::string_view meaning_of(message::RejReason reason) {
+  using message::RejReason;
+  switch (reason) {
+    case RejReason::no_qp:
+    case RejReason::no_resources:
+    case RejReason::insufficient_responder_resources: return "it has too few resources for the connection";
+    case RejReason::timeout: return "it waited in vain for an answer";
+    case RejReason::invalid_service_id: return "no program there listens on the port";
+    case RejReason::stale_connection: return "it takes the queue pair for part of an earlier connection";
+    case RejReason::primary_gid_rejected: return "the address is none of the device on which its program listens";
+    case RejReason::invalid_path_mtu: return "its interface is for a smaller path MTU";
+    case RejReason::consumer_reject: return "its program refused";
+    default: return "see IBTA vol. 1, 12.6.7.2";
+  }
+}
+
+std::string_view failure(CmEventType type) {
+  switch (type) {
+    case CmEventType::addr_error: return "its address was not resolved";
+    case CmEventType::route_error: return "its route was not resolved";
+    case CmEventType::connect_error: return "it was not connected";
+    case CmEventType::unreachable: return "the peer did not answer";
+    case CmEventType::multicast_error: return "it did not join a multicast group";
+    default: return {};
+  }
+}
+
+/// For `uroce explain`.
+void note_event(const ClientState& client, const CmEvent& event) {
+  std::string text;
+  if (event.type == CmEventType::rejected) {
+    text = fmt::format("the peer rejected it with reason {}: {}", event.status,
+                       meaning_of(static_cast<message::RejReason>(event.status)));
+  } else if (const std::string_view what = failure(event.type); !what.empty()) {
+    text = fmt::format("{}: {}", what, std::generic_category().message(-event.status));
+  } else {
+    return;
+  }
+  auto info = client.program.connections->info(event.id);
+  const std::string to = info && info->remote.port != 0
+                             ? fmt::format(" to {} port {}", net::to_text(info->remote.ip), info->remote.port)
+                             : std::string();
+  client.server.history().note(
+      client.program.id, client.peer,
+      {.kind = History::Kind::trouble, .text = fmt::format("connection {}{}: {}", event.id, to, text)},
+      std::chrono::steady_clock::now());
+}
+
 }  // namespace
 
 Result<void> open_connection_manager(Program& program) {
@@ -82,6 +137,7 @@ Result<Reply> cm_destroy_channel(ClientState& client, const message::Handle& req
 Result<Reply> cm_take_events(ClientState& client, const message::Handle& request) {
   auto events = client.program.connections->take_events(request.id, message::kMaxEventsTaken);
   if (!events) return std::unexpected(events.error());
+  for (const message::CmEventRecord& record : *events) note_event(client, record.event);
   return reply(client, message::CmEventsReply{std::move(*events)});
 }
 

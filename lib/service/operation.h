@@ -40,6 +40,7 @@ struct Call {
   std::span<const std::byte> body{};
   std::span<const message::Fd> fds{};
   bool answered = true;    ///< its sender gets a reply
+  uint32_t qpn = 0;        ///< set by the handler: of the queue pair concerned
   bool malformed = false;  ///< set by the handler: the connection ends after the reply
 };
 

@@ -33,6 +33,10 @@ Result<Reply> list_users(ClientState& client, const message::ListUsers& request)
   return reply(client, client.server.user_rows(request.after, Sight(client.peer)));
 }
 
+Result<Reply> list_history(ClientState& client, const message::ListHistory& request) {
+  return reply(client, client.server.history().rows(request, Sight(client.peer), std::chrono::steady_clock::now()));
+}
+
 Result<Reply> list_objects(ClientState& client, const message::ListObjects& request) {
   return reply(client, client.server.object_rows(request, Sight(client.peer)));
 }

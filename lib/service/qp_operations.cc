@@ -1,6 +1,7 @@
 #include "service/qp_operations.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/qkey.h"
@@ -11,6 +12,7 @@
 #include "control/qp.h"
 #include "control/srq.h"
 #include "service/place_of.h"
+#include "service/qp_step_text.h"
 
 namespace uroce::service {
 namespace {
@@ -36,6 +38,16 @@ Result<void> check_qkey(const ClientState& client, const QpAttr& attr, QpAttrMas
   return fail(EPERM, fmt::format("Q_Key {:#x} has the high bit set, which is for privileged programs (IBTA vol. 1, "
                                  "10.2.5); choose one below {:#x}",
                                  attr.qkey, kControlledQkey));
+}
+
+void note_steps(const ClientState& client, const control::ControlQp& qp, std::span<const message::ModifyStep> steps) {
+  const std::string text = steps_text(steps);
+  if (text.empty()) return;
+  client.server.history().note(client.program.id, client.peer,
+                               {.device = client.session->device()->config().name,
+                                .qpn = qp.qpn(),
+                                .text = fmt::format("queue pair {:#x}: {}", qp.qpn(), text)},
+                               std::chrono::steady_clock::now());
 }
 
 }  // namespace
@@ -123,12 +135,14 @@ Result<void> apply_steps(const ClientState& client, control::ControlQp& qp,
     if (auto ok = check_qkey(client, step.attr, step.mask); !ok) return ok;
     if (auto changed = qp.modify(step.attr, step.mask); !changed) return changed;
   }
+  note_steps(client, qp, steps);
   return {};
 }
 
-Result<Reply> modify_qp(ClientState& client, const message::ModifyQp& request) {
+Result<Reply> modify_qp(ClientState& client, const message::ModifyQp& request, Call& call) {
   auto qp = client.qps.find(request.qp);
   if (!qp) return std::unexpected(qp.error());
+  call.qpn = (*qp)->qpn();
   return done(apply_steps(client, **qp, request.steps));
 }
 

@@ -28,7 +28,7 @@ struct QpParts {
 Result<QpParts> parts_of(const ClientState& client, const message::CreateQp& request);
 
 Result<Reply> create_qp(ClientState& client, const message::CreateQp& request);
-Result<Reply> modify_qp(ClientState& client, const message::ModifyQp& request);
+Result<Reply> modify_qp(ClientState& client, const message::ModifyQp& request, Call& call);
 Result<Reply> query_qp(ClientState& client, const message::Handle& request);
 Result<Reply> attach_multicast(ClientState& client, const message::Multicast& request);
 Result<Reply> detach_multicast(ClientState& client, const message::Multicast& request);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <optional>
 
 #include <malloc.h>
 #include <poll.h>
@@ -15,7 +14,6 @@
 #include "service/device_operations.h"
 #include "service/fault_watch.h"
 #include "service/listener.h"
-#include "service/qp_end_text.h"
 #include "service/server_impl.h"
 
 namespace uroce::service {
@@ -45,6 +43,7 @@ void Server::Impl::run() {
     uint64_t count = 0;
     [[maybe_unused]] const auto got = read(wake.get(), &count, sizeof count);
     if ((waiting[0].revents & POLLIN) != 0 && !stopping.load(std::memory_order_acquire)) accept_one();
+    look_at_links();
     reap();
     log_what_was_left_out();
     look_at_memory();
@@ -87,28 +86,6 @@ void Server::Impl::release_late() {
           fmt::format("{}: its engines answer again; what programs left is released", device->config().name));
     }
     told = left;
-  }
-}
-
-void Server::Impl::log_ends() {
-  for (const auto& device : all_devices) {
-    const control::QpEnds told = device->events().take_ends();
-    if (told.ends.empty()) continue;
-    const Clients now = all();
-    std::optional<uint32_t> payer;
-    for (const auto& [number, end] : told.ends) {
-      const auto client = std::ranges::find_if(now, [id = number](const auto& one) { return one->has(id); });
-      if (client == now.end()) continue;
-      const Peer& peer = (*client)->peer();
-      payer = peer.payer();
-      log_of_client(*payer, Severity::warning,
-                    fmt::format("{}, client {} ({}, process {}): {}", device->config().name, number, peer.command,
-                                peer.pid, text_of(end)));
-    }
-    if (told.more != 0 && payer) {
-      log_of_client(*payer, Severity::warning,
-                    fmt::format("{}: {} more queue pairs ended at once", device->config().name, told.more));
-    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -40,6 +41,7 @@ struct Server::Impl final : ServerView {
   mutable std::mutex mutex;  // guards max_clients, clients and next_id
   DaemonRights own_rights;
   EarlierCounters earlier;
+  History what_happened;
   Gate threads_gate;
   bool connections_lost = false;                       // what connection_manager has makes no sense
   bool writes_are_whole = false;                       // by finish_onlies(), until the engines go on
@@ -57,6 +59,12 @@ struct Server::Impl final : ServerView {
   // The server's thread only:
   GuessWatch guess_watch;
   std::map<const control::Device*, std::size_t> late;  // at the last look
+  struct Link {
+    uint64_t downs = 0;
+    bool up = true;
+    std::optional<History::Time> last_down{};
+  };
+  std::map<const control::Device*, Link> links;  // likewise
   Subordinates subordinates;
   uint64_t memory = memory_room().machine();  // that the daemon may use
   std::chrono::steady_clock::time_point next_look{};
@@ -83,9 +91,14 @@ struct Server::Impl final : ServerView {
   Result<std::unique_ptr<Succession::Turn>> begin_succession(const message::TakeOver& request, int32_t pid) override {
     return succession->begin(request, pid, [this](const EstateVersions& versions) { return check(versions); });
   }
+  History& history() override { return what_happened; }
   message::RestartRow restart_row() const override { return succession->row(); }
+  // The next three are defined in server_history.cc.
   /// Tells which queue pairs have ended by themselves.
   void log_ends();
+  void look_at_links();
+  /// To all programs that have it open.
+  void note_of_device(const control::Device& device, std::string_view text, History::Time now);
   void log_what_was_left_out();
   uint32_t new_client_id() override {
     const std::scoped_lock lock(mutex);

@@ -13,6 +13,7 @@
 #include "message/operator_messages.h"
 #include "service/capture.h"
 #include "service/gate.h"
+#include "service/history.h"
 #include "service/peer.h"
 #include "service/sight.h"
 #include "service/succession.h"
@@ -39,6 +40,7 @@ class ServerView {
   virtual void log_of_client(uint32_t uid, Severity severity, std::string_view text) = 0;
   /// A line that no flood of other lines keeps out. A client must not be able to cause many.
   virtual void log_always(Severity severity, std::string_view text) = 0;
+  virtual History& history() = 0;
   // Without what `sight` does not allow.
   virtual message::ClientRows client_rows(uint32_t after, const Sight& sight) const = 0;
   virtual message::UserRows user_rows(uint64_t after, const Sight& sight) const = 0;

@@ -44,12 +44,14 @@ struct ScriptedView : service::ServerView {
   service::Succession nobody{nullptr};
   service::DaemonRights own_rights;
   service::EarlierCounters earlier{};
+  service::History what_happened;
   const std::vector<std::shared_ptr<control::Device>>& devices() const override { return all; }
   cm::Manager* connections() const override { return nullptr; }
   const service::PortAccess& ports() const override { return access; }
   const service::DaemonRights& rights() const override { return own_rights; }
   const service::EarlierCounters& earlier_counters() const override { return earlier; }
   service::Gate& gate() override { return open_gate; }
+  service::History& history() override { return what_happened; }
   message::RestartRow restart_row() const override { return {}; }
   Result<std::unique_ptr<service::Succession::Turn>> begin_succession(const message::TakeOver& request,
                                                                       int32_t pid) override {

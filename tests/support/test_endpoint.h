@@ -36,10 +36,12 @@ class EventLog : public transport::EngineEvents {
   void on_async_event(AsyncEventType type, uint32_t object) override { async.push_back({type, object}); }
 
   void on_wrong_key(const Gid& peer, uint32_t qpn) override { wrong_keys.emplace_back(peer, qpn); }
+  void on_end(const transport::QpEnd& end) override { ends.push_back(end); }
 
   std::vector<uint32_t> completions;
   std::vector<Async> async;
   std::vector<std::pair<Gid, uint32_t>> wrong_keys;
+  std::vector<transport::QpEnd> ends;
 };
 
 /// Registered memory with guards. `va` is what work requests and peers use; it is not the host address.

@@ -4,11 +4,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include <uroce/types.h>
 
 #include "base/time.h"
+#include "base/wr_opcodes.h"
 #include "wire/packet.h"
 
 namespace uroce::transport {
@@ -66,6 +68,20 @@ class FrameSink {
   }
 };
 
+/// A request with which a queue pair ended, and what is known of the requests before it.
+struct FailedRequest {
+  WrOpcode opcode{};
+  uint32_t length = 0;       ///< bytes
+  uint64_t remote_addr = 0;  ///< where it has one
+  uint32_t requests_done = 0;
+  uint32_t packets_done = 0;  ///< PSNs of those, modulo 2^24
+  uint32_t mtu = 0;           ///< bytes
+  uint8_t timeout = 0;        ///< its code: see ack_timeout()
+  uint8_t retry_cnt = 0;
+  uint8_t rnr_retry = 0;
+  Nanos round_trip{0};  ///< smoothed; 0: not known
+};
+
 /// Why a queue pair ended by itself; with UC and UD its send queue alone may have.
 struct QpEnd {
   enum class Cause : uint8_t {
@@ -79,8 +95,9 @@ struct QpEnd {
   Cause cause{};
   WcStatus status{};
   AsyncEventType event{};
-  Gid peer{};             ///< unspecified where it has none
-  uint32_t peer_qpn = 0;  ///< likewise 0
+  Gid peer{};                              ///< unspecified where it has none
+  uint32_t peer_qpn = 0;                   ///< likewise 0
+  std::optional<FailedRequest> request{};  ///< with Cause::request
 };
 
 /// Receives the events that an engine reports besides completions. Called on the engine's thread, rarely, never per
@@ -93,8 +110,8 @@ class EngineEvents {
   /// `object` is a QPN, a completion queue id or a shared receive queue id, by type.
   virtual void on_async_event(AsyncEventType type, uint32_t object) = 0;
   /// `peer` has named a key that opens nothing, which ends its connection with the queue pair.
-  virtual void on_wrong_key(const Gid& /*peer*/, uint32_t /*qpn*/) {}
-  virtual void on_end(const QpEnd& /*end*/) {}
+  virtual void on_wrong_key(const Gid& peer, uint32_t qpn) = 0;
+  virtual void on_end(const QpEnd& end) = 0;
 };
 
 }  // namespace uroce::transport

@@ -90,6 +90,7 @@ void apply_attributes(Context& ctx, Qp& qp, const QpAttr& attr, QpAttrMask mask)
   set(QpAttrBit::dest_qpn, &QpAttr::dest_qpn);
   set(QpAttrBit::rate_limit, &QpAttr::rate_limit);
   if (mask.has(QpAttrBit::rq_psn)) qp.rx.expected = Psn(attr.rq_psn);
+  set(QpAttrBit::sq_psn, &QpAttr::sq_psn);
   if (mask.has(QpAttrBit::sq_psn)) set_send_psn(qp, Psn(attr.sq_psn));
   qp.pkey = ctx.config.pkey;
   qp.access = now.access;

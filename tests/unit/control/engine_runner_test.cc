@@ -17,6 +17,8 @@ using namespace std::chrono_literals;
 struct NoEvents final : transport::EngineEvents {
   void on_completion_event(uint32_t) override {}
   void on_async_event(AsyncEventType, uint32_t) override {}
+  void on_wrong_key(const Gid&, uint32_t) override {}
+  void on_end(const transport::QpEnd&) override {}
 };
 
 struct Sink final : test::FrameCapture {

@@ -129,6 +129,7 @@ bool World::poll() {
 }
 
 void World::deliver(Port& from, const SentFrame& frame) {
+  if (frame.bytes.size() > from.longest) return;
   const auto peek = wire::peek(frame.bytes);
   const auto to = [&](Port& port) {
     // Each engine has the rules, and delivers what they give to its own queue pairs.

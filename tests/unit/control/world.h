@@ -51,12 +51,13 @@ class Port final : public control::DeviceHost {
   void join_group(const Gid& group) override { ASSERT_TRUE(groups.insert(group).second); }
   void leave_group(const Gid& group) override { ASSERT_EQ(groups.erase(group), 1u); }
   Result<Gid> source_for(const Gid& dgid) override;
-  bool link_up() const override { return link; }
+  bool link_up() const override { return link.load(); }
   Nanos clock() const override;
   /// Its engines never sleep.
   Result<int> wake_descriptor(uint32_t) override { return open("/dev/null", O_WRONLY | O_CLOEXEC); }
 
-  bool link = true;
+  std::atomic<bool> link = true;
+  std::atomic<std::size_t> longest{SIZE_MAX};  ///< bytes of a frame from it; the wire loses longer ones
   std::atomic<int> wakes{0};
   std::atomic<int> resolves{0};
   std::atomic<uint32_t> resolved_for{0};        ///< the user of the last call

@@ -81,6 +81,7 @@ TEST(Encoding, OperationsKeepTheirNumbers) {
   for (std::size_t i = 0; i < std::size(of_xrc); ++i) EXPECT_EQ(static_cast<std::size_t>(of_xrc[i]), i + 40);
   EXPECT_EQ(static_cast<std::size_t>(Op::prove_raw_packets), 44u);
   EXPECT_EQ(static_cast<std::size_t>(Op::take_over), 45u);
+  EXPECT_EQ(static_cast<std::size_t>(Op::list_history), 47u);
   const Op of_connections[] = {Op::cm_create_channel, Op::cm_destroy_channel,
                                Op::cm_take_events,    Op::cm_create_id,
                                Op::cm_destroy_id,     Op::cm_info,

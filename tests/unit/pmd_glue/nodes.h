@@ -21,6 +21,8 @@ namespace uroce::glue {
 struct NoEvents final : transport::EngineEvents {
   void on_completion_event(uint32_t) override {}
   void on_async_event(AsyncEventType, uint32_t) override {}
+  void on_wrong_key(const Gid&, uint32_t) override {}
+  void on_end(const transport::QpEnd&) override {}
 };
 
 inline net::AddressTable addresses(const char* text, const EthAddr& mac) {

@@ -20,6 +20,8 @@ class AsyncEvents : public transport::EngineEvents {
  public:
   void on_completion_event(uint32_t) override {}
   void on_async_event(AsyncEventType type, uint32_t object) override { seen.emplace_back(type, object); }
+  void on_wrong_key(const Gid&, uint32_t) override {}
+  void on_end(const transport::QpEnd&) override {}
   std::vector<std::pair<AsyncEventType, uint32_t>> seen;
 };
 
