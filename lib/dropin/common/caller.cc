@@ -36,9 +36,15 @@ bool is_expected_by(std::string_view library, int code) {
 std::optional<std::string> calling_object() {
   std::array<void*, 48> frames;
   const int count = backtrace(frames.data(), static_cast<int>(frames.size()));
+  Dl_info own{};
+  dladdr(reinterpret_cast<const void*>(&calling_object), &own);
+  bool reached = false;
   for (int i = 0; i < count; ++i) {
     Dl_info found{};
     if (dladdr(frames[static_cast<std::size_t>(i)], &found) == 0 || found.dli_fname == nullptr) continue;
+    // A library that wraps backtrace(), such as libasan, has the frames above ours.
+    reached = reached || found.dli_fbase == own.dli_fbase;
+    if (!reached) continue;
     if (const auto object = name_of(found.dli_fname); !is_ours(object)) return std::string(object);
   }
   return std::nullopt;
