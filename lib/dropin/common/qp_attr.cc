@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "dropin/common/foreign_enum.h"
 #include "dropin/common/report.h"
 
 namespace uroce::dropin {
@@ -47,9 +48,9 @@ int convert(const ibv_qp_attr& from, int mask, QpAttr& to) {
   if ((mask & IBV_QP_AV) != 0) {
     if (const int error = convert(from.ah_attr, to.av); error != 0) return error;
   }
-  to.state = static_cast<QpState>(from.qp_state);
-  to.cur_state = static_cast<QpState>(from.cur_qp_state);
-  to.path_mtu = static_cast<Mtu>(from.path_mtu);
+  to.state = to_api<QpState>(number_of(from.qp_state));
+  to.cur_state = to_api<QpState>(number_of(from.cur_qp_state));
+  to.path_mtu = to_api<Mtu>(number_of(from.path_mtu));
   to.qkey = from.qkey;
   to.rq_psn = from.rq_psn;
   to.sq_psn = from.sq_psn;

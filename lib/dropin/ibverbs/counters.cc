@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dropin/common/foreign_enum.h"
 #include "dropin/ibverbs/verbs_flow.h"
 
 namespace uroce::dropin {
@@ -45,10 +46,12 @@ int destroy_counters(ibv_counters* counters) {
 int attach_counters_point_flow(ibv_counters* ibcounters, ibv_counter_attach_attr* attr, ibv_flow* flow) {
   if (const int error = check_live(ibcounters, EINVAL); error != 0) return error;
   if (attr->comp_mask != 0) return failed(EOPNOTSUPP);
-  if (attr->counter_desc != IBV_COUNTER_PACKETS && attr->counter_desc != IBV_COUNTER_BYTES) return failed(ENOTSUP);
+  const auto what = number_of(attr->counter_desc);
+  if (what != IBV_COUNTER_PACKETS && what != IBV_COUNTER_BYTES) return failed(ENOTSUP);
   VerbsCounters& counters = *of(ibcounters);
   const std::lock_guard lock(counters.mutex);
-  VerbsCounters::Point point{.what = attr->counter_desc, .index = attr->index, .is_static = flow == nullptr};
+  VerbsCounters::Point point{
+      .what = static_cast<ibv_counter_description>(what), .index = attr->index, .is_static = flow == nullptr};
   if (flow != nullptr) {
     if (const int error = check_live(flow, EINVAL); error != 0) return error;
     return attach_to(counters, std::move(point), *static_cast<VerbsFlow*>(flow));

@@ -7,6 +7,7 @@
 
 #include "base/no_cancel.h"
 #include "dropin/common/descriptor.h"
+#include "dropin/common/foreign_enum.h"
 #include "dropin/ibverbs/verbs_wq.h"
 
 namespace uroce::dropin {
@@ -168,7 +169,7 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
 }
 
 void ibv_ack_async_event(ibv_async_event* event) {
-  switch (event->event_type) {
+  switch (number_of(event->event_type)) {
     case IBV_EVENT_CQ_ERR: {
       ibv_cq& cq = *event->element.cq;
       return acknowledge(cq.mutex, cq.cond, cq.async_events_completed, 1);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dropin/common/foreign_enum.h"
 #include "dropin/ibverbs/counters.h"
 #include "dropin/ibverbs/rss.h"
 #include "dropin/ibverbs/verbs_flow.h"
@@ -102,18 +103,19 @@ uint32_t kind_bit(uint32_t type) {
 int to_rule(const ibv_flow_attr& attr, FlowRule& rule, VerbsCounters*& counters) {
   if (attr.comp_mask != 0 || attr.port != 1) return EINVAL;
   if (attr.flags != 0) return refuse(EOPNOTSUPP, "ibv_create_flow(): no flags are offered");
-  rule.type = static_cast<FlowType>(attr.type);
+  rule.type = to_api<FlowType>(number_of(attr.type));
   rule.priority = attr.priority;
   const auto* at = reinterpret_cast<const std::byte*>(&attr + 1);
   uint32_t seen = 0;
   for (uint32_t left = attr.num_of_specs; left > 0; --left) {
     decltype(ibv_flow_spec::hdr) header;
     std::memcpy(&header, at, sizeof header);
-    const int error = header.type == IBV_FLOW_SPEC_ACTION_COUNT ? take_counters(at, header.size, counters)
-                      : header.type == IBV_FLOW_SPEC_ACTION_TAG ? take_tag(at, header.size, rule.tag)
-                                                                : take_any(header.type, at, header.size, rule);
+    const uint32_t type = number_of(header.type);
+    const int error = type == IBV_FLOW_SPEC_ACTION_COUNT ? take_counters(at, header.size, counters)
+                      : type == IBV_FLOW_SPEC_ACTION_TAG ? take_tag(at, header.size, rule.tag)
+                                                         : take_any(type, at, header.size, rule);
     if (error != 0) return error;
-    const uint32_t kind = kind_bit(header.type);
+    const uint32_t kind = kind_bit(type);
     if ((seen & kind) != 0) return EINVAL;
     seen |= kind;
     at += header.size;
@@ -126,7 +128,7 @@ int to_rule(const ibv_flow_attr& attr, FlowRule& rule, VerbsCounters*& counters)
 ibv_flow* create_flow(ibv_qp* qp, ibv_flow_attr* attr) {
   if (check_live(qp, EINVAL) != 0) return nullptr;
   FlowRule rule;
-  if (static_cast<uint32_t>(attr->type) > UINT8_MAX) return failed_null(EINVAL);
+  if (number_of(attr->type) > UINT8_MAX) return failed_null(EINVAL);
   VerbsCounters* counters = nullptr;
   if (const int error = to_rule(*attr, rule, counters); error != 0) return failed_null(error);
   const auto& rss = of(qp)->rss;

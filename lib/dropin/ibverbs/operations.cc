@@ -1,4 +1,5 @@
 // The function tables behind the inline functions of verbs.h. The header returns EOPNOTSUPP for a null entry.
+#include "dropin/common/foreign_enum.h"
 #include "dropin/common/report.h"
 #include "dropin/ibverbs/counters.h"
 #include "dropin/ibverbs/cq.h"
@@ -23,13 +24,13 @@ namespace uroce::dropin {
 namespace {
 
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
-  const bool xrc = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 && attr->srq_type == IBV_SRQT_XRC;
+  const bool xrc = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 && number_of(attr->srq_type) == IBV_SRQT_XRC;
   return xrc ? create_xrc_srq(*attr) : create_basic_srq(context, attr);
 }
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
   if (wants_rss(*attr)) return create_rss_qp(context, *attr);
-  return attr->qp_type == IBV_QPT_XRC_RECV ? create_xrc_target(*attr) : create_posting_qp(attr);
+  return number_of(attr->qp_type) == IBV_QPT_XRC_RECV ? create_xrc_target(*attr) : create_posting_qp(attr);
 }
 
 // The header would answer alike for a null entry, and nobody would hear why.

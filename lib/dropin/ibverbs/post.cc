@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "dropin/common/foreign_enum.h"
 #include "dropin/ibverbs/on_demand.h"
 #include "dropin/ibverbs/window.h"
 
@@ -16,12 +17,12 @@ constexpr unsigned kServedSendFlags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_S
 
 /// 0, or an errno value where the request is refused. `to` refers to the list of `from`.
 int convert(ibv_qp_type type, const ibv_send_wr& from, SendRequest& to) {
-  if (from.opcode == IBV_WR_TSO || from.opcode == IBV_WR_ATOMIC_WRITE) return EOPNOTSUPP;
-  if (from.opcode > IBV_WR_SEND_WITH_INV || from.num_sge < 0 || (from.send_flags & ~kServedSendFlags) != 0)
-    return EINVAL;
+  const uint32_t opcode = number_of(from.opcode);
+  if (opcode == IBV_WR_TSO || opcode == IBV_WR_ATOMIC_WRITE) return EOPNOTSUPP;
+  if (opcode > IBV_WR_SEND_WITH_INV || from.num_sge < 0 || (from.send_flags & ~kServedSendFlags) != 0) return EINVAL;
   to = {};
   to.wr_id = from.wr_id;
-  to.opcode = static_cast<WrOpcode>(from.opcode);
+  to.opcode = static_cast<WrOpcode>(opcode);
   to.flags = SendFlags::from_bits(from.send_flags);
   to.sges = as_sges(from.sg_list, static_cast<std::size_t>(from.num_sge));
   if (type == IBV_QPT_UD) {
@@ -31,14 +32,14 @@ int convert(ibv_qp_type type, const ibv_send_wr& from, SendRequest& to) {
     to.remote_qkey = from.wr.ud.remote_qkey;
   }
   if (type == IBV_QPT_XRC_SEND) to.remote_srqn = from.qp_type.xrc.remote_srqn;
-  switch (from.opcode) {
+  switch (opcode) {
     case IBV_WR_SEND_WITH_IMM:
     case IBV_WR_RDMA_WRITE_WITH_IMM: to.imm_or_key = be32toh(from.imm_data); break;
     case IBV_WR_SEND_WITH_INV:
     case IBV_WR_LOCAL_INV: to.imm_or_key = from.invalidate_rkey; break;
     default: break;
   }
-  switch (from.opcode) {
+  switch (opcode) {
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_WRITE_WITH_IMM:
     case IBV_WR_RDMA_READ:

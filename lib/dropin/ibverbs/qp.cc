@@ -2,6 +2,7 @@
 // ibv_query_ece(3)).
 #include "dropin/ibverbs/qp.h"
 
+#include "dropin/common/foreign_enum.h"
 #include "dropin/common/qp_attr.h"
 #include "dropin/ibverbs/cq.h"
 #include "dropin/ibverbs/events.h"
@@ -40,7 +41,7 @@ int mask_of(ibv_qp_type type, int mask) {
 
 /// Common to all create calls. `attr` is the part that their structures share; it returns the sizes in force.
 VerbsQp* make_qp(ibv_pd* pd, ibv_qp_init_attr& attr, std::span<const QueuePair::Step> steps) {
-  if (!is_served(attr.qp_type)) {
+  if (!is_served(number_of(attr.qp_type))) {
     return refuse_null(EOPNOTSUPP, "ibv_create_qp(): only RC, UC, UD, XRC and raw packet queue pairs are offered");
   }
   // An initiator receives nothing.
@@ -106,7 +107,7 @@ ibv_qp* create_posting_qp(ibv_qp_init_attr_ex* attr, std::span<const QueuePair::
     return refuse_null(EOPNOTSUPP, "ibv_create_qp_ex(): no create_flags are offered");
   }
   const bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
-  if (extended && (attr->send_ops_flags & ~served_send_operations(attr->qp_type)) != 0) {
+  if (extended && (attr->send_ops_flags & ~served_send_operations(number_of(attr->qp_type))) != 0) {
     return refuse_null(EOPNOTSUPP,
                        "ibv_create_qp_ex(): send_ops_flags has an operation that queue pairs of this type lack");
   }
@@ -160,7 +161,7 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
   if (const int error = convert(*attr, mask, wanted); error != 0) return failed(error);
   const auto changed = of(qp)->api.modify(wanted, QpAttrMask::from_bits(static_cast<uint32_t>(mask)));
   if (!changed) return report(changed.error());
-  if ((mask & IBV_QP_STATE) != 0) set_state(*qp, attr->qp_state);
+  if ((mask & IBV_QP_STATE) != 0) set_state(*qp, static_cast<ibv_qp_state>(wanted.state));
   return 0;
 }
 

@@ -134,7 +134,7 @@ void wr_abort(ibv_qp_ex* qp) { of(qp)->send_lock.unlock(); }
 
 }  // namespace
 
-uint64_t served_send_operations(ibv_qp_type type) {
+uint64_t served_send_operations(uint32_t type) {
   constexpr std::pair<WrOpcode, uint64_t> kOperations[] = {
       {WrOpcode::rdma_write, IBV_QP_EX_WITH_RDMA_WRITE},
       {WrOpcode::rdma_write_with_imm, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM},

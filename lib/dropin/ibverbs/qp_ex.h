@@ -6,7 +6,7 @@
 namespace uroce::dropin {
 
 /// The operations that ibv_wr_*() can post on a queue pair of `type`: bits of enum ibv_qp_create_send_ops_flags.
-uint64_t served_send_operations(ibv_qp_type type);
+uint64_t served_send_operations(uint32_t type);
 /// The calls of struct ibv_qp_ex.
 void fill_wr_operations(VerbsQp& qp);
 

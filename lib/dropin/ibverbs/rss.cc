@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "dropin/common/foreign_enum.h"
 #include "dropin/ibverbs/qp.h"
 
 namespace uroce::dropin {
@@ -49,7 +50,7 @@ int destroy_rwq_ind_table(ibv_rwq_ind_table* table) {
 ibv_qp* create_rss_qp(ibv_context* context, ibv_qp_init_attr_ex& attr) {
   constexpr uint32_t kNeeded = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_RX_HASH | IBV_QP_INIT_ATTR_IND_TABLE;
   if ((attr.comp_mask & ~(kNeeded | IBV_QP_INIT_ATTR_CREATE_FLAGS)) != 0) return failed_null(EOPNOTSUPP);
-  if ((attr.comp_mask & kNeeded) != kNeeded || attr.pd == nullptr || attr.qp_type != IBV_QPT_RAW_PACKET ||
+  if ((attr.comp_mask & kNeeded) != kNeeded || attr.pd == nullptr || number_of(attr.qp_type) != IBV_QPT_RAW_PACKET ||
       attr.send_cq != nullptr || attr.recv_cq != nullptr || attr.srq != nullptr) {
     return refuse_null(EINVAL,
                        "an RSS queue pair is of type IBV_QPT_RAW_PACKET, with a domain, a hash and a table of "

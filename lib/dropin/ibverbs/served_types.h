@@ -3,14 +3,11 @@
 
 #include <cstdint>
 
-#include <infiniband/verbs.h>
-
 #include "base/wr_opcodes.h"
 
 namespace uroce::dropin {
 
-inline bool is_served(ibv_qp_type type) {
-  return static_cast<int>(type) <= UINT8_MAX && is_known(static_cast<QpType>(type));
-}
+/// `type` is the number of an ibv_qp_type.
+inline bool is_served(uint32_t type) { return type <= UINT8_MAX && is_known(static_cast<QpType>(type)); }
 
 }  // namespace uroce::dropin

@@ -1,5 +1,6 @@
 #include "dropin/ibverbs/srq.h"
 
+#include "dropin/common/foreign_enum.h"
 #include "dropin/ibverbs/events.h"
 #include "dropin/ibverbs/post.h"
 
@@ -26,7 +27,7 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
 }
 
 ibv_srq* create_basic_srq(ibv_context* /*context*/, ibv_srq_init_attr_ex* attr) {
-  const bool basic = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || attr->srq_type == IBV_SRQT_BASIC;
+  const bool basic = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || number_of(attr->srq_type) == IBV_SRQT_BASIC;
   if (!basic) {
     return refuse_null(EOPNOTSUPP,
                        "ibv_create_srq_ex(): only basic and XRC queues are offered; there is no tag matching");

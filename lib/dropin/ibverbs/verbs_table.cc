@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "dropin/common/foreign_enum.h"
 #include "dropin/ibverbs/objects.h"
 #include "dropin/ibverbs/qp.h"
 
@@ -12,7 +13,7 @@ Result<ConnectionManager> open_connection_manager() { return ConnectionManager::
 
 ibv_qp* create_qp(ibv_context* context, ibv_qp_init_attr_ex* attr, const QueuePair::Step* steps, std::size_t count) {
   const std::span<const QueuePair::Step> all(steps, count);
-  if (attr->qp_type != IBV_QPT_XRC_RECV) return create_posting_qp(attr, all);
+  if (number_of(attr->qp_type) != IBV_QPT_XRC_RECV) return create_posting_qp(attr, all);
   ibv_qp* const qp = ibv_create_qp_ex(context, attr);
   if (qp == nullptr) return nullptr;
   if (const auto changed = of(qp)->api.modify(all); !changed) {

@@ -1,5 +1,6 @@
 #include "dropin/ibverbs/wq.h"
 
+#include "dropin/common/foreign_enum.h"
 #include "dropin/ibverbs/cq.h"
 #include "dropin/ibverbs/events.h"
 #include "dropin/ibverbs/post.h"
@@ -15,7 +16,7 @@ int post_wq_recv(ibv_wq* wq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
 }
 
 /// As mlx4 has it: an empty queue has nothing to flush, and a failed one must be emptied first.
-bool may_change(ibv_wq_state from, ibv_wq_state to) {
+bool may_change(uint32_t from, uint32_t to) {
   if (from > IBV_WQS_ERR || to > IBV_WQS_ERR) return false;
   const bool runs_after_failure = from == IBV_WQS_ERR && to == IBV_WQS_RDY;
   const bool fails_while_empty = from == IBV_WQS_RESET && to == IBV_WQS_ERR;
@@ -36,7 +37,7 @@ Result<void> set_state(QueuePair& qp, ibv_wq_state state) {
 ibv_wq* create_wq(ibv_context* context, ibv_wq_init_attr* attr) {
   if ((attr->comp_mask & ~uint32_t{IBV_WQ_INIT_ATTR_FLAGS}) != 0) return failed_null(EOPNOTSUPP);
   if ((attr->comp_mask & IBV_WQ_INIT_ATTR_FLAGS) != 0 && attr->create_flags != 0) return failed_null(EOPNOTSUPP);
-  if (attr->wq_type != IBV_WQT_RQ || attr->pd == nullptr || attr->cq == nullptr) return failed_null(EINVAL);
+  if (number_of(attr->wq_type) != IBV_WQT_RQ || attr->pd == nullptr || attr->cq == nullptr) return failed_null(EINVAL);
   if (check_live(attr->pd, EINVAL) != 0 || check_live(attr->cq, EINVAL) != 0) return nullptr;
   VerbsPd* const pd = of(attr->pd);
   VerbsCq* const cq = of(attr->cq);
@@ -64,9 +65,10 @@ ibv_wq* create_wq(ibv_context* context, ibv_wq_init_attr* attr) {
 int modify_wq(ibv_wq* wq, ibv_wq_attr* attr) {
   if (const int error = check_live(wq, EINVAL); error != 0) return error;
   if ((attr->attr_mask & ~uint32_t{IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE}) != 0) return failed(EOPNOTSUPP);
-  if ((attr->attr_mask & IBV_WQ_ATTR_CURR_STATE) != 0 && attr->curr_wq_state != wq->state) return failed(EINVAL);
+  if ((attr->attr_mask & IBV_WQ_ATTR_CURR_STATE) != 0 && number_of(attr->curr_wq_state) != number_of(wq->state))
+    return failed(EINVAL);
   if ((attr->attr_mask & IBV_WQ_ATTR_STATE) == 0) return 0;
-  if (!may_change(wq->state, attr->wq_state)) return failed(EINVAL);
+  if (!may_change(number_of(wq->state), number_of(attr->wq_state))) return failed(EINVAL);
   if (wq->state == IBV_WQS_RDY && attr->wq_state == IBV_WQS_RDY) return 0;
   const auto changed = set_state(of(wq)->api, attr->wq_state);
   if (!changed) return report(changed.error());

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include "dropin/common/foreign_enum.h"
 #include "dropin/ibverbs/qp.h"
 #include "dropin/ibverbs/srq.h"
 
@@ -66,7 +67,7 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) {
   if (attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED) {
     return refuse_null(EOPNOTSUPP, "ibv_open_qp(): comp_mask has bits of no known attribute");
   }
-  if (!has_all(attr->comp_mask, kNeeded) || attr->xrcd == nullptr || attr->qp_type != IBV_QPT_XRC_RECV) {
+  if (!has_all(attr->comp_mask, kNeeded) || attr->xrcd == nullptr || number_of(attr->qp_type) != IBV_QPT_XRC_RECV) {
     return refuse_null(EINVAL, "ibv_open_qp(): it opens XRC targets, and needs qp_num, xrcd and qp_type");
   }
   if (check_live(attr->xrcd, EINVAL) != 0) return nullptr;

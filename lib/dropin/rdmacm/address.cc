@@ -25,11 +25,11 @@ void fill(const CmAddress& from, sockaddr_in6& to) {
 }
 
 /// The service id has the port space and the port (IBTA annex A11).
-void fill(const CmAddress& from, rdma_port_space space, sockaddr_ib& to) {
+void fill(const CmAddress& from, uint32_t space, sockaddr_ib& to) {
   to.sib_family = AF_IB;
   to.sib_pkey = htobe16(kFullMember);
   std::memcpy(&to.sib_addr, from.ip.bytes.data(), from.ip.bytes.size());
-  to.sib_sid = htobe64(uint64_t{static_cast<uint32_t>(space)} << 16 | from.port);
+  to.sib_sid = htobe64(uint64_t{space} << 16 | from.port);
   to.sib_sid_mask = htobe64(from.port != 0 ? ~uint64_t{0} : RDMA_IB_IP_PS_MASK);
 }
 
@@ -71,7 +71,7 @@ std::optional<CmAddress> to_address(const sockaddr* address) {
   return out;
 }
 
-void to_sockaddr(const CmAddress& from, sa_family_t family, rdma_port_space space, sockaddr_storage& to) {
+void to_sockaddr(const CmAddress& from, sa_family_t family, uint32_t space, sockaddr_storage& to) {
   to = {};
   if (family == AF_UNSPEC) family = from.ip.is_ipv4() ? AF_INET : AF_INET6;
   switch (family) {

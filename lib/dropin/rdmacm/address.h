@@ -20,8 +20,8 @@ socklen_t address_length(const sockaddr* address);
 std::optional<CmAddress> to_address(const sockaddr* address);
 
 /// Stores `address` in the form of `family`; AF_UNSPEC takes the address's own family. AF_INET6 can hold an IPv4
-/// address.
-void to_sockaddr(const CmAddress& from, sa_family_t family, rdma_port_space space, sockaddr_storage& to);
+/// address. `space` is the number of an rdma_port_space.
+void to_sockaddr(const CmAddress& from, sa_family_t family, uint32_t space, sockaddr_storage& to);
 
 /// The port, in network order; 0 for families without ports.
 __be16 port_of(const sockaddr* address);

@@ -72,7 +72,7 @@ bool set_address(rdma_addrinfo& out, const rdma_addrinfo& hints, const addrinfo&
   if (!wants_gid(hints)) return copy(found.ai_addr, found.ai_addrlen, address, length);
   out.ai_family = AF_IB;
   sockaddr_storage gid{};
-  to_sockaddr(*to_address(found.ai_addr), AF_IB, static_cast<rdma_port_space>(out.ai_port_space), gid);
+  to_sockaddr(*to_address(found.ai_addr), AF_IB, static_cast<uint32_t>(out.ai_port_space), gid);
   return copy(&gid, address_length(reinterpret_cast<const sockaddr*>(&gid)), address, length);
 }
 

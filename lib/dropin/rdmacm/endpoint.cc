@@ -1,4 +1,5 @@
 // Synchronous endpoints, created from the results of rdma_getaddrinfo(3) (rdma_create_ep(3), rdma_get_request(3)).
+#include "dropin/common/foreign_enum.h"
 #include "dropin/rdmacm/objects.h"
 
 namespace uroce::dropin::rdmacm {
@@ -37,9 +38,10 @@ int make_active(Id& id, const rdma_addrinfo& from, ibv_pd* pd, ibv_qp_init_attr*
 
 /// 0 for a successful connect request; otherwise the event's errno value.
 int fault_of(const rdma_cm_event& event) {
-  if (event.event == RDMA_CM_EVENT_REJECTED) return ECONNREFUSED;
+  const uint32_t type = number_of(event.event);
+  if (type == RDMA_CM_EVENT_REJECTED) return ECONNREFUSED;
   if (event.status != 0) return std::abs(event.status);
-  return event.event == RDMA_CM_EVENT_CONNECT_REQUEST ? 0 : EINVAL;
+  return type == RDMA_CM_EVENT_CONNECT_REQUEST ? 0 : EINVAL;
 }
 
 }  // namespace
@@ -52,8 +54,8 @@ using namespace uroce::dropin::rdmacm;
 extern "C" {
 
 int rdma_create_ep(rdma_cm_id** id, rdma_addrinfo* res, ibv_pd* pd, ibv_qp_init_attr* qp_init_attr) {
-  Id* made = make_id(nullptr, nullptr, static_cast<rdma_port_space>(res->ai_port_space),
-                     static_cast<ibv_qp_type>(res->ai_qp_type));
+  Id* made =
+      make_id(nullptr, nullptr, static_cast<uint32_t>(res->ai_port_space), static_cast<uint32_t>(res->ai_qp_type));
   if (made == nullptr) return -1;
   const bool passive = (res->ai_flags & RAI_PASSIVE) != 0;
   const int result = passive ? make_passive(*made, *res, pd, qp_init_attr) : make_active(*made, *res, pd, qp_init_attr);

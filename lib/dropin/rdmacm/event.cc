@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "dropin/common/descriptor.h"
+#include "dropin/common/foreign_enum.h"
 #include "dropin/common/qp_attr.h"
 #include "dropin/rdmacm/later_cm.h"
 #include "dropin/rdmacm/objects.h"
@@ -79,7 +80,7 @@ void on_join(Id& id, Multicast& group, const CmEvent& from, Event& event) {
 
 Fate apply_side_effects(const Delivery& from, Event& event) {
   Id& id = *from.id;
-  switch (event.event) {
+  switch (number_of(event.event)) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
       if (!id.refresh(false)) fail_with(event, RDMA_CM_EVENT_ADDR_ERROR);
       return Fate::deliver;
@@ -119,9 +120,9 @@ std::unique_ptr<Event> to_event(const Delivery& from) {
   event->owner = from.id;
   event->group = from.group;
   event->id = from.id;
-  event->event = static_cast<rdma_cm_event_type>(from.event.type);
+  set_number(event->event, static_cast<uint32_t>(from.event.type));
   event->status = from.event.status;
-  if (event->event == later::kUserEvent) {
+  if (from.event.type == CmEventType::user) {
     std::memcpy(&event->param, &from.event.argument, sizeof(from.event.argument));
   } else if (from.group != nullptr || from.id->is_datagram()) {
     copy_datagram(from.event, *event);
@@ -153,7 +154,7 @@ int complete(Id& id) {
   if (rdma_get_cm_event(id.channel, &id.event) != 0) return -1;
   const int status = id.event->status;
   if (status == 0) return 0;
-  if (id.event->event == RDMA_CM_EVENT_REJECTED) return minus_one(ECONNREFUSED);
+  if (number_of(id.event->event) == RDMA_CM_EVENT_REJECTED) return minus_one(ECONNREFUSED);
   return minus_one(std::abs(status));
 }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "dropin/common/foreign_enum.h"
 #include "dropin/rdmacm/address.h"
 #include "dropin/rdmacm/objects.h"
 
@@ -49,12 +50,12 @@ sa_family_t family_of(const Gid& ip) { return ip.is_ipv4() || is_any(ip) ? AF_IN
 
 }  // namespace
 
-Id::Id(EventChannel* owner, CmId made, void* application, rdma_port_space space, ibv_qp_type type)
+Id::Id(EventChannel* owner, CmId made, void* application, uint32_t space, uint32_t type)
     : rdma_cm_id{}, client(owner->state->client), api(std::move(made)) {
   channel = owner;
   context = application;
-  ps = space;
-  qp_type = type;
+  ps = static_cast<rdma_port_space>(space);
+  qp_type = static_cast<ibv_qp_type>(type);
 }
 
 Id::~Id() {
@@ -92,7 +93,7 @@ Result<void> Id::refresh(bool with_path) {
   return {};
 }
 
-Id* make_id(rdma_event_channel* channel, void* context, rdma_port_space space, ibv_qp_type type) {
+Id* make_id(rdma_event_channel* channel, void* context, uint32_t space, uint32_t type) {
   std::unique_ptr<EventChannel> own;
   if (channel == nullptr) {
     own = make_channel();
@@ -100,8 +101,7 @@ Id* make_id(rdma_event_channel* channel, void* context, rdma_port_space space, i
     channel = own.get();
   }
   EventChannel* over = of(channel);
-  auto made =
-      over->state->client->api.create_id(*over->state->api, static_cast<PortSpace>(space), static_cast<QpType>(type));
+  auto made = over->state->client->api.create_id(*over->state->api, to_api<PortSpace>(space), to_api<QpType>(type));
   if (!made) return report_null(made.error());
   auto* id = new Id(over, std::move(*made), context, space, type);
   id->sync = own.release() != nullptr;

@@ -12,17 +12,16 @@ namespace uroce::dropin::rdmacm::later {
 constexpr int kAskAdministrator = 0x10;
 constexpr int kAskResolver = 0x20;
 
-/// They are of enum rdma_cm_event_type.
-constexpr auto kAddrinfoResolved = static_cast<rdma_cm_event_type>(16);
-constexpr auto kAddrinfoError = static_cast<rdma_cm_event_type>(17);
-constexpr auto kUserEvent = static_cast<rdma_cm_event_type>(18);
+/// Numbers of enum rdma_cm_event_type, which cannot have these values in older headers.
+constexpr uint32_t kAddrinfoResolved = 16;
+constexpr uint32_t kAddrinfoError = 17;
+constexpr uint32_t kUserEvent = 18;
 
 // Release 60, RDMACM_1.4.
 int resolve_addrinfo(rdma_cm_id* id, const char* node, const char* service,
                      const rdma_addrinfo* hints) __asm__("rdma_resolve_addrinfo");
 int query_addrinfo(rdma_cm_id* id, rdma_addrinfo** info) __asm__("rdma_query_addrinfo");
-/// The event has `argument` in its union `param`.
-int write_cm_event(rdma_cm_id* id, rdma_cm_event_type event, int status,
-                   uint64_t argument) __asm__("rdma_write_cm_event");
+/// The event has `argument` in its union `param`. `event` is an rdma_cm_event_type.
+int write_cm_event(rdma_cm_id* id, uint32_t event, int status, uint64_t argument) __asm__("rdma_write_cm_event");
 
 }  // namespace uroce::dropin::rdmacm::later

@@ -112,7 +112,7 @@ struct FreeInfo {
 };
 
 struct Id : rdma_cm_id {
-  Id(EventChannel* owner, CmId made, void* application, rdma_port_space space, ibv_qp_type type);
+  Id(EventChannel* owner, CmId made, void* application, uint32_t space, uint32_t type);
   Id(const Id&) = delete;
   Id& operator=(const Id&) = delete;
   ~Id();
@@ -156,8 +156,8 @@ struct Event : rdma_cm_event {
 
 /// Creates a channel, over a new CmClient when the daemon of the current one has gone. Null with errno.
 std::unique_ptr<EventChannel> make_channel();
-/// rdma_create_id() for any kind of queue pair. Null with errno.
-Id* make_id(rdma_event_channel* channel, void* context, rdma_port_space space, ibv_qp_type type);
+/// rdma_create_id() for any kind of queue pair: the numbers of an rdma_port_space and an ibv_qp_type. Null with errno.
+Id* make_id(rdma_event_channel* channel, void* context, uint32_t space, uint32_t type);
 /// Synchronous ids: takes the event that completes the current call, and returns its status. Other ids: returns 0.
 int complete(Id& id);
 /// Waits until all delivered events of `count` are acknowledged.

@@ -32,7 +32,7 @@ void end(Id& id, rdma_addrinfo* found) {
   id.resolved_info.reset(found);
 }
 
-Result<void> raise(Id& id, rdma_cm_event_type type, int status, uint64_t argument = 0) {
+Result<void> raise(Id& id, uint32_t type, int status, uint64_t argument = 0) {
   return id.api.raise_event(static_cast<CmEventType>(type), status, argument);
 }
 
@@ -67,7 +67,7 @@ int later::query_addrinfo(rdma_cm_id* cm_id, rdma_addrinfo** info) {
   return 0;
 }
 
-int later::write_cm_event(rdma_cm_id* id, rdma_cm_event_type event, int status, uint64_t argument) {
+int later::write_cm_event(rdma_cm_id* id, uint32_t event, int status, uint64_t argument) {
   if (id == nullptr || event != kUserEvent) return minus_one(EINVAL);
   return done(raise(*of(id), event, status, argument));
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "dropin/common/foreign_enum.h"
 #include "dropin/rdmacm/objects.h"
 #include "dropin/rdmacm/verbs_table.h"
 
@@ -163,7 +164,7 @@ int rdma_create_srq_ex(rdma_cm_id* cm_id, ibv_srq_init_attr_ex* attr) {
     attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
   }
   const bool had_queue = id->recv_cq != nullptr;
-  const bool complete = attr->srq_type != IBV_SRQT_XRC || complete_xrc(*id, *attr);
+  const bool complete = number_of(attr->srq_type) != IBV_SRQT_XRC || complete_xrc(*id, *attr);
   ibv_srq* srq = complete ? ibv_create_srq_ex(id->verbs, attr) : nullptr;
   if (srq == nullptr) {
     const int reason = errno;

@@ -1,6 +1,7 @@
 // A listening stream. Requests are accepted as they arrive; established connections wait for raccept().
 #include <cerrno>
 
+#include "dropin/common/foreign_enum.h"
 #include "dropin/common/report.h"
 #include "dropin/rsocket/stream.h"
 #include "dropin/rsocket/watcher.h"
@@ -36,7 +37,7 @@ int Stream::accept(sockaddr* address, socklen_t* length) {
 }
 
 void Stream::on_request(const rdma_cm_event& event) {
-  if (event.event != RDMA_CM_EVENT_CONNECT_REQUEST) return;
+  if (number_of(event.event) != RDMA_CM_EVENT_CONNECT_REQUEST) return;
   auto child = std::make_shared<Stream>(family());
   child->sizes_ = sizes_;
   child->id_ = event.id;

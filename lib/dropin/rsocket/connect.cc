@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "dropin/common/foreign_enum.h"
 #include "dropin/common/report.h"
 #include "dropin/rdmacm/address.h"
 #include "dropin/rsocket/stream.h"
@@ -131,13 +132,13 @@ void Stream::on_cm_event(const rdma_cm_event& event) {
     case Phase::connecting: return on_connecting(event);
     default: break;
   }
-  const bool ends = event.event == RDMA_CM_EVENT_DISCONNECTED || event.event == RDMA_CM_EVENT_DEVICE_REMOVAL;
-  if (ends) connection_.on_disconnected();
+  const uint32_t type = number_of(event.event);
+  if (type == RDMA_CM_EVENT_DISCONNECTED || type == RDMA_CM_EVENT_DEVICE_REMOVAL) connection_.on_disconnected();
 }
 
 void Stream::on_connecting(const rdma_cm_event& event) {
   int result = 0;
-  switch (event.event) {
+  switch (number_of(event.event)) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
       tries_ = 0;
       result = ask_for_route();

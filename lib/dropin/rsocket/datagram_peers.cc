@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "dropin/common/foreign_enum.h"
 #include "dropin/common/report.h"
 #include "dropin/rdmacm/address.h"
 #include "dropin/rsocket/datagram.h"
@@ -175,7 +176,7 @@ int Datagram::find_by_cm(const wire::Sender& to) {
   if (!asked && (question.id().event == nullptr || question.id().event->status <= 0)) return -1;
   const rdma_cm_event& answer = *question.id().event;
   // A status that is not an errno value is a rejection by the peer's connection manager.
-  if (answer.event != RDMA_CM_EVENT_ESTABLISHED) return minus_one(ECONNREFUSED);
+  if (number_of(answer.event) != RDMA_CM_EVENT_ESTABLISHED) return minus_one(ECONNREFUSED);
   const std::lock_guard lock(mutex_);
   learn(to, port_of(question.own()), answer.param.ud.ah_attr, answer.param.ud.qp_num);
   return 0;
@@ -184,7 +185,7 @@ int Datagram::find_by_cm(const wire::Sender& to) {
 void Datagram::on_cm_readable() {
   rdma_cm_event* event = nullptr;
   while (rdma_get_cm_event(channel_, &event) == 0) {
-    const bool request = event->event == RDMA_CM_EVENT_CONNECT_REQUEST;
+    const bool request = number_of(event->event) == RDMA_CM_EVENT_CONNECT_REQUEST;
     rdma_cm_id* id = event->id;
     if (request) on_request(*event);
     rdma_ack_cm_event(event);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "dropin/common/caller.h"
+#include "dropin/common/foreign_enum.h"
 #include "dropin/common/qp_attr.h"
 #include "dropin/common/report.h"
 #include "dropin/ibverbs/grh.h"
@@ -197,6 +198,18 @@ TEST(QpAttributes, RefusesAttributesThatRoceLacks) {
   in.rate_limit = 1234567;
   EXPECT_EQ(convert(in, IBV_QP_RATE_LIMIT, out), 0);
   EXPECT_EQ(out.rate_limit, 1234567u);
+}
+
+TEST(QpAttributes, MayHaveNumbersThatTheHeadersLack) {
+  ibv_qp_attr in;
+  std::memset(&in, 0xab, sizeof(in));  // as a program leaves members that the mask excludes
+  QpAttr out;
+  EXPECT_EQ(convert(in, IBV_QP_PKEY_INDEX, out), 0);
+  set_number(in.qp_state, 0x100 + IBV_QPS_RTS);
+  set_number(in.path_mtu, 0x100 + IBV_MTU_1024);
+  EXPECT_EQ(convert(in, IBV_QP_STATE, out), 0);
+  EXPECT_EQ(static_cast<int>(out.state), UINT8_MAX) << "which is refused, not RTS";
+  EXPECT_EQ(static_cast<int>(out.path_mtu), UINT8_MAX);
 }
 
 TEST(WrList, KeepsPayloadsApartAsItGrows) {

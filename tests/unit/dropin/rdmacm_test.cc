@@ -12,6 +12,7 @@
 #include <cstring>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "socket_address.h"
 
@@ -402,6 +403,20 @@ TEST(Endpoints, WithoutAListenerIsRefused) {
   EXPECT_EQ(rdma_connect(client, nullptr), -1);
   EXPECT_EQ(errno, ECONNREFUSED);
   rdma_destroy_ep(client);
+}
+
+TEST(Endpoints, OfUnknownKindsAreRefused) {
+  rdma_addrinfo info{};
+  rdma_cm_id* id = nullptr;
+  constexpr int kCutOff = 1 << 16;  // what a conversion to the API's types would lose
+  for (const auto& [space, type] : {std::pair{RDMA_PS_TCP | kCutOff, int{IBV_QPT_RC}},
+                                    std::pair{int{RDMA_PS_TCP}, IBV_QPT_RC | kCutOff}, std::pair{-1, -1}}) {
+    info.ai_port_space = space;
+    info.ai_qp_type = type;
+    errno = 0;
+    EXPECT_EQ(rdma_create_ep(&id, &info, nullptr, nullptr), -1);
+    EXPECT_EQ(errno, EINVAL);
+  }
 }
 
 TEST(Devices, AreThoseOfTheIds) {

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <map>
 
+#include "dropin/common/foreign_enum.h"
 #include "raw_pair.h"
 
 namespace uroce::dropin {
@@ -170,6 +171,10 @@ TEST_F(RssPair, WqsChangeTheirStatesAsLinuxHasIt) {
   ibv_wq* wq = wqs_[0];
   EXPECT_EQ(set_state(wq, IBV_WQS_ERR), EINVAL) << "from RESET";
   EXPECT_EQ(set_state(wq, IBV_WQS_UNKNOWN), EINVAL);
+  ibv_wq_attr later{};
+  later.attr_mask = IBV_WQ_ATTR_STATE;
+  set_number(later.wq_state, 4);
+  EXPECT_EQ(ibv_modify_wq(wq, &later), EINVAL);
   ASSERT_EQ(set_state(wq, IBV_WQS_RDY), 0);
   ibv_wq_attr attr{};
   attr.attr_mask = IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE;

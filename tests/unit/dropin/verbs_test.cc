@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/wr_opcodes.h"
+#include "dropin/common/foreign_enum.h"
 #include "dropin/ibverbs/later_verbs.h"
 #include "pair.h"
 
@@ -290,6 +291,32 @@ TEST_F(Pair, ARegionIsAddressedFromItsIova) {
   EXPECT_EQ(done[0].status, IBV_WC_SUCCESS);
   EXPECT_STREQ(memory_.data() + 4096, "moved");
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
+}
+
+TEST_F(Pair, NumbersOfLaterHeadersAreRefused) {
+  ibv_send_wr wr{};
+  set_number(wr.opcode, 77);
+  ibv_send_wr* bad = nullptr;
+  EXPECT_EQ(ibv_post_send(qp_[0], &wr, &bad), EINVAL);
+  EXPECT_EQ(bad, &wr);
+
+  ibv_qp_init_attr qp{};
+  set_number(qp.qp_type, 0x100 + IBV_QPT_RC);
+  EXPECT_EQ(ibv_create_qp(pd_, &qp), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+
+  ibv_srq_init_attr_ex srq{};
+  srq.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
+  srq.pd = pd_;
+  set_number(srq.srq_type, 4);
+  // The header's ibv_create_srq_ex() would read the type as an enumerator.
+  EXPECT_EQ(verbs_get_ctx(context_)->create_srq_ex(context_, &srq), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+
+  ibv_qp_attr attr{};
+  set_number(attr.qp_state, 0x100 + IBV_QPS_ERR);
+  EXPECT_EQ(ibv_modify_qp(qp_[0], &attr, IBV_QP_STATE), EINVAL);
+  EXPECT_EQ(qp_[0]->state, IBV_QPS_RTS);
 }
 
 TEST_F(Pair, UnsupportedCallsFail) {
