@@ -57,7 +57,7 @@ ALLOWED = {
     ),
     "apps/arguments": ("settings",),
     "apps/nvmf": ("apps/arguments", "base", "ending", "pmd_glue", "privilege", "settings"),
-    "apps/perf": ("apps/arguments", "cgroup", "ending", "pmd_glue", "settings"),
+    "apps/perf": ("apps/arguments", "base", "cgroup", "ending", "pmd_glue", "settings"),
     "apps/uroce": (
         "apps/arguments",
         "client",

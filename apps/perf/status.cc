@@ -5,6 +5,8 @@
 #include <fstream>
 #include <thread>
 
+#include "base/status_names.h"
+
 namespace uroce::perf {
 namespace {
 
@@ -40,27 +42,6 @@ std::string advice(WcStatus status, const Endpoint& endpoint, const Options& opt
 }
 
 }  // namespace
-
-std::string_view status_name(WcStatus status) {
-  switch (status) {
-    case WcStatus::success: return "success";
-    case WcStatus::local_length_error: return "local_length_error";
-    case WcStatus::local_qp_operation_error: return "local_qp_operation_error";
-    case WcStatus::local_protection_error: return "local_protection_error";
-    case WcStatus::flushed: return "flushed";
-    case WcStatus::mw_bind_error: return "mw_bind_error";
-    case WcStatus::bad_response: return "bad_response";
-    case WcStatus::local_access_error: return "local_access_error";
-    case WcStatus::remote_invalid_request: return "remote_invalid_request";
-    case WcStatus::remote_access_error: return "remote_access_error";
-    case WcStatus::remote_operation_error: return "remote_operation_error";
-    case WcStatus::retry_exceeded: return "retry_exceeded";
-    case WcStatus::rnr_retry_exceeded: return "rnr_retry_exceeded";
-    case WcStatus::fatal: return "fatal";
-    case WcStatus::general_error: return "general_error";
-  }
-  return "unknown status";
-}
 
 double retry_budget_s(uint8_t qp_timeout) {
   return qp_timeout == 0 ? 0 : kTries * 4.096e-6 * static_cast<double>(uint64_t{1} << qp_timeout);

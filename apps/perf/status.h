@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include <uroce/verbs/completion.h>
 
@@ -12,8 +11,6 @@
 
 namespace uroce::perf {
 
-/// "retry_exceeded".
-std::string_view status_name(WcStatus status);
 /// The fault of a work request on `endpoint`, and advice.
 std::string explain(const Completion& completion, const Endpoint& endpoint, const Options& options);
 /// Advice about a peer that does not answer, where `runnable` threads share this machine's `cpus`.

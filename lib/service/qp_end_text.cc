@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/status_names.h"
 #include "base/wr_opcodes.h"
 #include "net/address.h"
 #include "service/duration_text.h"
@@ -24,29 +25,27 @@ constexpr int kRoundTrips = 4;
 
 struct Meaning {
   WcStatus status;
-  std::string_view name;
   std::string_view text;
 };
 
 constexpr std::array kMeanings{
-    Meaning{WcStatus::local_length_error, "local_length_error", "a message was longer than the receive for it"},
-    Meaning{WcStatus::local_qp_operation_error, "local_qp_operation_error", "a work request makes no sense"},
-    Meaning{WcStatus::local_protection_error, "local_protection_error",
+    Meaning{WcStatus::local_length_error, "a message was longer than the receive for it"},
+    Meaning{WcStatus::local_qp_operation_error, "a work request makes no sense"},
+    Meaning{WcStatus::local_protection_error,
             "a work request names memory that it may not use (key, address, length or access)"},
-    Meaning{WcStatus::mw_bind_error, "mw_bind_error", "a memory window could not be bound"},
-    Meaning{WcStatus::bad_response, "bad_response", "the peer sent a response that fits no request"},
-    Meaning{WcStatus::local_access_error, "local_access_error", "a message came for memory that it may not write"},
+    Meaning{WcStatus::mw_bind_error, "a memory window could not be bound"},
+    Meaning{WcStatus::bad_response, "the peer sent a response that fits no request"},
+    Meaning{WcStatus::local_access_error, "a message came for memory that it may not write"},
     Meaning{
-        WcStatus::remote_invalid_request, "remote_invalid_request",
+        WcStatus::remote_invalid_request,
         "the peer refused a request: it is longer than the receive there, or of a kind that the peer does not take"},
-    Meaning{WcStatus::remote_access_error, "remote_access_error",
+    Meaning{WcStatus::remote_access_error,
             "the peer refused a key, an address, a length or a right; its region may be gone"},
-    Meaning{WcStatus::remote_operation_error, "remote_operation_error", "the peer could not carry out a request"},
-    Meaning{WcStatus::retry_exceeded, "retry_exceeded",
+    Meaning{WcStatus::remote_operation_error, "the peer could not carry out a request"},
+    Meaning{WcStatus::retry_exceeded,
             "no acknowledgement came within timeout and retry_cnt; see that the peer runs and that packets of the path "
             "MTU reach it (uroce ping ADDRESS)"},
-    Meaning{WcStatus::rnr_retry_exceeded, "rnr_retry_exceeded",
-            "the peer had no receive posted within min_rnr_timer and rnr_retry"},
+    Meaning{WcStatus::rnr_retry_exceeded, "the peer had no receive posted within min_rnr_timer and rnr_retry"},
 };
 
 std::string_view name(WrOpcode opcode) {
@@ -131,7 +130,7 @@ std::string meaning_of(const QpEnd& end, bool link_was_down) {
   const auto found = std::ranges::find(kMeanings, end.status, &Meaning::status);
   if (found == kMeanings.end()) return fmt::format("with status {}", static_cast<int>(end.status));
   const std::string more = request_text(end, link_was_down);
-  return fmt::format("with {} (status {}): {}", found->name, static_cast<int>(end.status),
+  return fmt::format("with {} (status {}): {}", status_name(end.status), static_cast<int>(end.status),
                      more.empty() ? found->text : more);
 }
 

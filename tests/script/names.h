@@ -9,27 +9,12 @@
 
 #include <uroce/types.h>
 
+#include "base/status_names.h"
+
 namespace uroce::test {
 
 template <class E>
 using Name = std::pair<std::string_view, E>;
-
-inline constexpr std::array kStatusNames{
-    Name<WcStatus>{"success", WcStatus::success},
-    Name<WcStatus>{"local_length_error", WcStatus::local_length_error},
-    Name<WcStatus>{"local_qp_operation_error", WcStatus::local_qp_operation_error},
-    Name<WcStatus>{"local_protection_error", WcStatus::local_protection_error},
-    Name<WcStatus>{"flushed", WcStatus::flushed},
-    Name<WcStatus>{"bad_response", WcStatus::bad_response},
-    Name<WcStatus>{"local_access_error", WcStatus::local_access_error},
-    Name<WcStatus>{"remote_invalid_request", WcStatus::remote_invalid_request},
-    Name<WcStatus>{"remote_access_error", WcStatus::remote_access_error},
-    Name<WcStatus>{"remote_operation_error", WcStatus::remote_operation_error},
-    Name<WcStatus>{"retry_exceeded", WcStatus::retry_exceeded},
-    Name<WcStatus>{"rnr_retry_exceeded", WcStatus::rnr_retry_exceeded},
-    Name<WcStatus>{"fatal", WcStatus::fatal},
-    Name<WcStatus>{"general_error", WcStatus::general_error},
-};
 
 inline constexpr std::array kWcOpcodeNames{
     Name<WcOpcode>{"send", WcOpcode::send},
