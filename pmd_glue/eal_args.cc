@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <span>
 
+#include "base/comma_list.h"
 #include "hugepages/huge_pages.h"
 #include "pmd_glue/eal_options.h"
 #include "pmd_glue/frame_size.h"
@@ -38,14 +40,12 @@ Result<void> check_memif(std::string_view device) {
   constexpr std::array<std::string_view, 9> kKeys{"id",  "role",      "bsize", "rsize", "socket", "socket-abstract",
                                                   "mac", "zero-copy", "secret"};
   if (!device.starts_with("net_memif") && !device.starts_with("eth_memif")) return {};
-  for (std::size_t at = std::min(device.find(','), device.size()); at < device.size();) {
-    const std::size_t comma = std::min(device.find(',', at + 1), device.size());
-    const std::string_view item = device.substr(at + 1, comma - at - 1);
+  const auto parts = split_at_commas(device);
+  for (const std::string_view item : std::span(parts).subspan(1)) {
     if (std::ranges::find(kKeys, item.substr(0, item.find('='))) == kKeys.end()) {
       return fail(EINVAL, fmt::format("--vdev {}: net_memif has no argument '{}'; it has {}", device, item,
                                       fmt::join(kKeys, ", ")));
     }
-    at = comma;
   }
   return {};
 }
@@ -112,12 +112,9 @@ std::string interface_argument(std::string_view name) {
 }
 
 std::string_view device_argument(std::string_view devargs, std::string_view key) {
-  for (std::size_t at = 0; at < devargs.size();) {
-    const std::size_t comma = std::min(devargs.find(',', at), devargs.size());
-    const std::string_view item = devargs.substr(at, comma - at);
+  for (const std::string_view item : split_at_commas(devargs)) {
     if (item.starts_with(key) && item.size() > key.size() && item[key.size()] == '=')
       return item.substr(key.size() + 1);
-    at = comma + 1;
   }
   return {};
 }

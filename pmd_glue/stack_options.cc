@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <span>
 
+#include "base/comma_list.h"
 #include "settings/table.h"
 
 namespace uroce::glue {
@@ -15,12 +16,10 @@ namespace {
 
 Result<std::vector<Gid>> parse_gateways(const std::string& text) {
   std::vector<Gid> out;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    auto gid = net::parse_address(std::string_view(text).substr(at, comma - at));
+  for (const std::string_view item : items_of_list(text)) {
+    auto gid = net::parse_address(item);
     if (!gid) return fail(EINVAL, fmt::format("gateway: {}", gid.error().text));
     out.push_back(*gid);
-    at = comma + 1;
   }
   return out;
 }

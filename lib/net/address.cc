@@ -9,6 +9,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/comma_list.h"
+
 namespace uroce::net {
 
 namespace {
@@ -75,12 +77,10 @@ Result<Prefix> parse_prefix(std::string_view text) {
 
 Result<std::vector<Prefix>> parse_prefixes(std::string_view text) {
   std::vector<Prefix> out;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    const auto one = parse_prefix(text.substr(at, comma - at));
+  for (const std::string_view item : items_of_list(text)) {
+    const auto one = parse_prefix(item);
     if (!one) return std::unexpected(one.error());
     out.push_back(*one);
-    at = comma + 1;
   }
   return out;
 }
@@ -104,15 +104,13 @@ Result<InterfaceAddress> parse_interface_address(std::string_view text) {
 
 Result<std::vector<InterfaceAddress>> parse_interface_addresses(std::string_view text) {
   std::vector<InterfaceAddress> out;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    auto one = parse_interface_address(text.substr(at, comma - at));
+  for (const std::string_view item : split_at_commas(text)) {
+    auto one = parse_interface_address(item);
     if (!one) return std::unexpected(one.error());
     if (std::ranges::any_of(out, [&](const InterfaceAddress& a) { return a.gid == one->gid; })) {
       return fail(EINVAL, fmt::format("address {} is given twice for one port; remove one", to_text(one->gid)));
     }
     out.push_back(*one);
-    at = comma + 1;
   }
   return out;
 }
