@@ -7,10 +7,10 @@
 #   --build      only builds
 #   --no-guests  leaves out the tests that boot a guest in QEMU
 #   --no-system  leaves out all tests of whole programs; needs neither root nor packages that only those need
-#   --long       also makes 100,000 connections in a row, 2,000,000 registrations, 200 iSER logins and 100 runs of qperf -cm1
-#                (5 minutes), runs programs of Debian 11, 12 and unstable, runs programs against the rxe of Debian 13's
-#                kernel, and runs clang-tidy on every file (20 minutes) and libFuzzer (20 s for each target, after a build
-#                with clang)
+#   --long       also makes 100,000 connections in a row, 2,000,000 registrations, 200 iSER logins, 100 runs of qperf -cm1 and,
+#                where it can fetch SPDK, 100 of its benchmark on each target (20 minutes), runs programs of Debian 11, 12
+#                and unstable, runs programs against the rxe of Debian 13's kernel, and runs clang-tidy on every file (20
+#                minutes) and libFuzzer (20 s for each target, after a build with clang)
 # The last line is `N passed, N failed, N skipped` and counts test cases. The exit code is not 0 when one failed.
 # shellcheck source=config/common.sh
 . "$(dirname "$0")/common.sh"
@@ -112,6 +112,8 @@ else
     step "2,000,000 registrations" env UROCE_BUILD=build UROCE_CYCLES=1000000 tests/system/test_ordinary_memory.py cycles
     step "200 iSER logins, 100 runs of qperf" env UROCE_BUILD=build UROCE_LOGINS=200 UROCE_QPERF_RUNS=100 \
       tests/system/test_frameworks.py test_iser test_qperf
+    tests/interop/spdk.py build/interop-spdk || true
+    step "200 runs of SPDK" env UROCE_BUILD=build UROCE_SPDK_RUNS=100 tests/interop/test_spdk.py test_host_ends
     step "a release with a later protocol" env UROCE_BUILD=build UROCE_NEXT_RELEASE=1 tests/system/test_versions.py Builds
     step "programs of Debian 11, 12 and unstable" env UROCE_BUILD=build UROCE_DISTRIBUTIONS="bullseye bookworm sid" \
       tests/system/test_distributions.py
