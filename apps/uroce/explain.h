@@ -16,7 +16,7 @@ namespace uroce::cli {
 /// an empty text.
 message::ListHistory history_of(std::string_view subject);
 
-/// For people: for each program its events, and in the last line what went wrong last.
+/// For people: for each program its events, and in the last line the last trouble.
 std::string explanation(const std::vector<message::HistoryRow>& rows);
 /// The same as JSON: an array of programs in one line, without a newline.
 std::string explanation_json(const std::vector<message::HistoryRow>& rows);

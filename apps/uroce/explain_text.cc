@@ -50,7 +50,7 @@ std::string explanation_of(const Rows& rows) {
                        row.times > 1 ? fmt::format(" ({} times)", row.times) : "");
   }
   const HistoryRow* const last = cause(rows);
-  return out + (last != nullptr ? fmt::format("What went wrong last: {}\n", printable(last->text))
+  return out + (last != nullptr ? fmt::format("The last trouble: {}\n", printable(last->text))
                                 : std::string("Nothing went wrong here.\n"));
 }
 

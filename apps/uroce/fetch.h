@@ -29,7 +29,7 @@ Result<RestartRow> fetch_restart(const Source& source);
 /// All connections but this program's own.
 Result<std::vector<ClientRow>> fetch_clients(const Source& source);
 /// All users that have connections, this program's included.
-/// In order. A number of a process that is none may be a queue pair's.
+/// The rows are in order. A number of no process may be a queue pair's.
 Result<std::vector<message::HistoryRow>> fetch_history(const Source& source, message::ListHistory request);
 Result<std::vector<UserRow>> fetch_users(const Source& source);
 /// As root or the daemon's user; others get EPERM.

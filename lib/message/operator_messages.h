@@ -127,8 +127,8 @@ struct PeerRows {
   static void fields(auto& self, auto& archive) { archive(self.rows, self.more); }
 };
 
-/// Asks for what happened after event `after`; a reply holds as much as fits. What is 0 or empty is not looked at. With
-/// a queue pair, also what happened to its program as a whole.
+/// Asks for what happened after event `after`; a reply holds as much as fits. Members that are 0
+/// or empty are not looked at. With a queue pair, also what happened to its program as a whole.
 struct ListHistory {
   uint64_t after = 0;
   uint32_t qpn = 0;

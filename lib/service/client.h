@@ -109,7 +109,7 @@ class Client {
   Result<void> send(ClientState* device, uint32_t sequence, const Result<Reply>& answer);
   void release();
   void log_end() const;
-  /// For `uroce explain`. `device`, `qpn`: those concerned, if any.
+  /// Notes an event for `uroce explain`. `device`, `qpn`: those concerned, if any.
   void note(History::Kind kind, std::string_view text, const ClientState* device = nullptr, uint32_t qpn = 0) const;
 
   Program program_;

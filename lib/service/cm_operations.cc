@@ -83,7 +83,7 @@ std::string_view failure(CmEventType type) {
   }
 }
 
-/// For `uroce explain`.
+/// Notes a failure for `uroce explain`.
 void note_event(const ClientState& client, const CmEvent& event) {
   std::string text;
   if (event.type == CmEventType::rejected) {

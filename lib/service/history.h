@@ -1,4 +1,5 @@
-// What happened to programs and their queue pairs, for `uroce explain`. It stays for a while after they have gone.
+// The last events of programs and their queue pairs, for `uroce explain`. They stay for a while after a program has
+// gone.
 #pragma once
 
 #include <chrono>

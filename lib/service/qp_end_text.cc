@@ -104,7 +104,7 @@ std::string silence_of(const FailedRequest& request, bool link_was_down) {
                       request.requests_done);
 }
 
-/// What the status alone does not say; empty for nothing.
+/// The words that the request adds to the status; empty for none.
 std::string request_text(const QpEnd& end, bool link_was_down) {
   if (!end.request) return {};
   const FailedRequest& request = *end.request;

@@ -1,4 +1,4 @@
-// What the server's thread sees happen to programs: for the log, and for `uroce explain`.
+// Events of programs that the server's thread sees: for the log, and for `uroce explain`.
 #include <algorithm>
 #include <optional>
 

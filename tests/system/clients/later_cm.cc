@@ -34,10 +34,10 @@ void must(bool good, const char* what) {
 }
 
 /// Takes an event of that type; returns its argument.
-uint64_t take(rdma_event_channel* channel, rdma_cm_event_type type) {
+uint64_t take(rdma_event_channel* channel, uint32_t type) {
   rdma_cm_event* event = nullptr;
   must(rdma_get_cm_event(channel, &event) == 0, "rdma_get_cm_event");
-  must(event->event == type && event->status == 0, rdma_event_str(event->event));
+  must(static_cast<uint32_t>(event->event) == type && event->status == 0, rdma_event_str(event->event));
   uint64_t argument = 0;
   std::memcpy(&argument, &event->param, sizeof(argument));
   rdma_ack_cm_event(event);

@@ -77,7 +77,7 @@ class ExplainTest : public testing::Test {
     auto link = must(client::DaemonLink::open({.socket = another_program()}));
     return must(link->call<message::HistoryRows>(message::Op::list_history, request));
   }
-  /// What went wrong last with a queue pair, once something has; 0: with any program.
+  /// The last trouble of a queue pair, once it has one; 0: of any program.
   std::string trouble(uint32_t qpn = 0) {
     std::string text;
     EXPECT_TRUE(world_.run_until([&] {

@@ -64,10 +64,15 @@ TEST(UroceCommandLine, PingsOrAnswers) {
   EXPECT_TRUE(parse({"ping", "--answer"})->answer);
   EXPECT_EQ(parse({"ping"}).error().code, 2);
   EXPECT_EQ(parse({"ping", "10.0.0.2", "--answer"}).error().code, 2);
+  const auto explain = parse({"explain", "0x11", "--json"});
+  ASSERT_TRUE(explain);
+  EXPECT_EQ(explain->subject, "0x11");
+  EXPECT_TRUE(explain->json);
+  EXPECT_EQ(parse({"explain"})->subject, "");
 }
 
 TEST(UroceCommandLine, NamesAnUnknownWordAndTheOthers) {
-  const std::string commands = "devices, show, stat, top, capture, trace, ping or doctor";
+  const std::string commands = "devices, show, stat, top, capture, trace, ping, explain or doctor";
   const std::string objects = "qp, mr, cq, client, user, peer or restart";
   EXPECT_EQ(parse({"foo"}).error().text,
             "uroce: unknown word 'foo' behind \"uroce\"; write " + commands + "; see uroce --help");
