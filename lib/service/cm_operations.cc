@@ -90,7 +90,11 @@ void note_event(const ClientState& client, const CmEvent& event) {
     text = fmt::format("the peer rejected it with reason {}: {}", event.status,
                        meaning_of(static_cast<message::RejReason>(event.status)));
   } else if (const std::string_view what = failure(event.type); !what.empty()) {
-    text = fmt::format("{}: {}", what, std::generic_category().message(-event.status));
+    // Host::resolve() has this error for nothing else.
+    const bool not_allowed = event.type == CmEventType::addr_error && event.status == -EACCES;
+    text = fmt::format("{}: {}", what,
+                       not_allowed ? "the device's list of peers (device.allow) is without it"
+                                   : std::generic_category().message(-event.status));
   } else {
     return;
   }
