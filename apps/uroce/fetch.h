@@ -28,9 +28,9 @@ Result<std::vector<ObjectRow>> fetch_objects(const Source& source, message::Kind
 Result<RestartRow> fetch_restart(const Source& source);
 /// All connections but this program's own.
 Result<std::vector<ClientRow>> fetch_clients(const Source& source);
-/// All users that have connections, this program's included.
 /// The rows are in order. A number of no process may be a queue pair's.
 Result<std::vector<message::HistoryRow>> fetch_history(const Source& source, message::ListHistory request);
+/// All users that have connections, this program's included.
 Result<std::vector<UserRow>> fetch_users(const Source& source);
 /// As root or the daemon's user; others get EPERM.
 Result<std::vector<PeerRow>> fetch_peers(const Source& source);
