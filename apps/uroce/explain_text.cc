@@ -18,6 +18,9 @@ using Json = nlohmann::ordered_json;
 using message::HistoryRow;
 using Rows = std::vector<HistoryRow>;
 
+/// The kernel cuts names longer than this (proc_pid_comm(5)).
+constexpr std::size_t kNameOfProcess = 15;
+
 /// The rows of each program, in the order of their first events.
 std::vector<Rows> by_program(const Rows& rows) {
   std::vector<Rows> out;
@@ -63,7 +66,7 @@ message::ListHistory history_of(std::string_view subject) {
   uint32_t number = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number, hex ? 16 : 10);
   if (error != std::errc() || end != digits.data() + digits.size()) {
-    request.command = subject;
+    request.command = subject.substr(0, kNameOfProcess);
   } else if (hex) {
     request.qpn = number;
   } else {

@@ -35,6 +35,7 @@ TEST(Explain, KnowsItsSubjects) {
   EXPECT_EQ(history_of("4711").pid, 4711);
   EXPECT_EQ(history_of("ib_write_bw").command, "ib_write_bw");
   EXPECT_EQ(history_of("0xzz").command, "0xzz");
+  EXPECT_EQ(history_of("ibv_xsrq_pingpong").command, "ibv_xsrq_pingpo") << "as the kernel has it";
   const auto all = history_of("");
   EXPECT_EQ(all.qpn, 0u);
   EXPECT_EQ(all.pid, 0);
