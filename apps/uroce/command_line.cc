@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <uroce/version.h>
+#include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
+
+#include "net/address.h"
 
 namespace uroce::cli {
 
@@ -16,10 +20,13 @@ std::string footer() {
   return R"(Examples:
   uroce devices
   uroce show qp --json
+  uroce show cm_id --pid 4711      # the connections of a process
+  uroce show qp --address 10.0.0.2
   uroce show user                  # what each user has of the daemon, and may have
   uroce show peer                  # who sent frames for what it should not know; as root
   uroce stat uroce0                # counters, and their growth within a second
   uroce stat --interval 5          # every five seconds until ^C
+  uroce stat --interval 0 --json >mark; ib_write_bw ...; uroce stat --since mark
   uroce top                        # q ends it
   uroce stat --openmetrics         # for Prometheus
   uroce --socket /tmp/demo.sock devices
@@ -37,11 +44,9 @@ struct Kind {
   Command command;
   const char* help;
 };
-constexpr std::array<Kind, 7> kKinds{
-    {{"qp", Command::show_qp, "Queue pairs"},
-     {"mr", Command::show_mr, "Memory regions"},
-     {"cq", Command::show_cq, "Completion queues"},
-     {"client", Command::show_client, "Connections, with the objects and calls of each"},
+/// The other lists of `show`, beside object_kinds().
+constexpr std::array<Kind, 4> kOtherKinds{
+    {{"client", Command::show_client, "Connections (contexts), with the objects and calls of each"},
      {"user", Command::show_user, "Users, with the resources that each has and may have"},
      {"peer", Command::show_peer, "Addresses whose frames guess numbers, for root and the daemon's user"},
      {"restart", Command::show_restart, "The last restart of the daemon, and the chances of the next one"}}};
@@ -77,15 +82,46 @@ arguments::Option add_count(arguments::Command& command, Options& o, const std::
   return command.number("--count", o.count, 1, 1'000'000'000, help);
 }
 
+void add_pid(arguments::Command& command, Options& o) {
+  command.number("--pid", o.filter.pid, 1, std::numeric_limits<int32_t>::max(), "Only of this process");
+}
+
+void add_objects(arguments::Command& show, Options& o, const ObjectKind& kind) {
+  arguments::Command command = show.command(kind.name, kind.help, [&o, &kind] {
+    o.command = Command::show_objects;
+    o.objects = &kind;
+  });
+  add_socket(command, o);
+  add_json(command, o);
+  add_device(command, o);
+  add_pid(command, o);
+  const auto has = [&kind](std::string_view field) { return kind.has(field); };
+  if (std::ranges::any_of(kQpnFields, has)) {
+    command.number("--qpn", o.filter.qpn, 0, 0xffffff, "Only of this queue pair, local or remote, e.g. 0x11");
+  }
+  if (std::ranges::any_of(kAddressFields, has)) {
+    const auto take = [&o](const std::string& text) {
+      const auto address = net::parse_address(text);
+      if (!address) return address.error().text;
+      o.filter.address = *address;
+      return std::string();
+    };
+    command.value("--address", take, "Only with this address, own or the peer's, on any port");
+  }
+  command.footer(fields_text(kind));
+}
+
 void add_show(arguments::Command& program, Options& o) {
   arguments::Command show = program.command("show", "List the objects of the daemon's clients");
   add_socket(show, o);
   show.footer(
       "Root and the daemon's user see the objects of all users, with keys and PSNs; others see their own, without.");
-  for (const Kind& kind : kKinds) {
+  for (const ObjectKind& kind : object_kinds()) add_objects(show, o, kind);
+  for (const Kind& kind : kOtherKinds) {
     arguments::Command command = add_command(show, o, kind.name, kind.command, kind.help);
     add_json(command, o);
     if (kind.command != Command::show_user && kind.command != Command::show_restart) add_device(command, o);
+    if (kind.command == Command::show_client) add_pid(command, o);
   }
 }
 
@@ -97,11 +133,16 @@ Repetition add_stat(arguments::Command& program, Options& o) {
   arguments::Option describe =
       stat.flag("--describe", o.describe, "Print what each counter and metric means (Markdown); asks no daemon");
   stat.flag("--all", o.all, "Also show counters that are 0");
+  arguments::Option since =
+      stat.text("--since", o.since, "Only the growth since this file: an earlier `uroce stat --interval 0 --json`")
+          .excludes(open)
+          .excludes(describe);
   // Without the option: once, over a second.
   const arguments::Option interval = stat.real("--interval", o.interval_s, 0, 86400,
                                                "Seconds between samples, until --count or ^C; 0: only totals, once")
                                          .excludes(open)
-                                         .excludes(describe);
+                                         .excludes(describe)
+                                         .excludes(since);
   open.excludes(json);
   describe.excludes(json);
   return {interval, add_count(stat, o, "End after this many samples")};
@@ -147,7 +188,7 @@ void add_explain(arguments::Command& program, Options& o) {
   explain.text("subject", o.subject,
                "A queue pair (0x11), a process (4711) or a program's name (default: all that went wrong)");
   explain.footer(
-      R"(The daemon keeps the last events of the last 512 programs: their queue pairs' states, what it refused them and why, how
+      R"(The daemon keeps the last events of recent programs: their queue pairs' states, what it refused them and why, how
 their queue pairs ended, links that went down. An event of trouble has a ! before it. Root and the daemon's user see all
 programs; others see their own.
 Examples:

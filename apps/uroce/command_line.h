@@ -8,14 +8,14 @@
 
 #include "arguments/program.h"
 #include "uroce/fetch.h"
+#include "uroce/filter.h"
+#include "uroce/object_table.h"
 
 namespace uroce::cli {
 
 enum class Command {
   devices,
-  show_qp,
-  show_mr,
-  show_cq,
+  show_objects,
   show_client,
   show_user,
   show_peer,
@@ -32,11 +32,14 @@ enum class Command {
 struct Options {
   Command command = Command::devices;
   Source source{};
+  const ObjectKind* objects = nullptr;  ///< `show`: those of object_kinds()
+  Filter filter{};                      ///< `show`
   bool json = false;
   bool here = false;             ///< `devices`: only of a daemon in this container
   bool openmetrics = false;      ///< `stat`: the page of metrics, once
   bool describe = false;         ///< `stat`: what each counter and metric means
   bool all = false;              ///< `stat`: also counters that are 0
+  std::string since{};           ///< `stat`: the file with an earlier sample; empty: none
   double interval_s = 1;         ///< `stat`, `top`; 0 for `stat`: only totals, at once
   uint64_t count = 0;            ///< `stat`, `top`: number of samples; `capture`: of frames; 0 for ever
   std::string subject{};         ///< `explain`: a queue pair, process or program; empty for all

@@ -11,7 +11,7 @@ Result<void> run_explain(const Options& o) {
   if (!rows) return std::unexpected(rows.error());
   if (rows->empty() && !o.subject.empty()) {
     return fail(ENOENT, fmt::format("the daemon knows nothing of {}; name a queue pair as 0x11 (`uroce show qp`), a "
-                                    "process by its number, or a program; it keeps what happened to the last 512 "
+                                    "process by its number, or a program; it keeps what happened to recent "
                                     "programs since it started",
                                     o.subject));
   }

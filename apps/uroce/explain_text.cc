@@ -37,19 +37,12 @@ const HistoryRow* cause(const Rows& rows) {
   return found != rows.rend() ? &*found : nullptr;
 }
 
-std::string age(uint64_t ms) {
-  if (ms < 10'000) return fmt::format("{:.1f} s ago", static_cast<double>(ms) / 1e3);
-  const uint64_t s = ms / 1000;
-  if (s < 600) return fmt::format("{} s ago", s);
-  return s < 36'000 ? fmt::format("{} min ago", s / 60) : fmt::format("{} h ago", s / 3600);
-}
-
 std::string explanation_of(const Rows& rows) {
   const HistoryRow& first = rows.front();
   std::string out = fmt::format("{}, process {}, user {}, client {}{}\n", printable(first.command), first.pid,
                                 first.uid, first.client, first.gone ? ", has ended" : "");
   for (const HistoryRow& row : rows) {
-    out += fmt::format("{:>12} {} {}{}\n", age(row.ago_ms), row.trouble ? '!' : ' ', printable(row.text),
+    out += fmt::format("{:>12} {} {}{}\n", age_text(row.ago_ms), row.trouble ? '!' : ' ', printable(row.text),
                        row.times > 1 ? fmt::format(" ({} times)", row.times) : "");
   }
   const HistoryRow* const last = cause(rows);

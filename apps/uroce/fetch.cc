@@ -27,6 +27,25 @@ Result<std::unique_ptr<DaemonLink>> connect(const Source& source) {
   return DaemonLink::open({.socket = source.socket});
 }
 
+/// All rows of a list, which come in several replies. `go_on` makes the request ask for those after a row.
+template <class Reply, class Request>
+auto fetch_rows(DaemonLink& link, Op op, Request request, auto go_on) -> Result<decltype(Reply::rows)> {
+  decltype(Reply::rows) rows;
+  for (bool more = true; more;) {
+    auto reply = link.call<Reply>(op, request);
+    if (!reply) return std::unexpected(reply.error());
+    more = reply->more && !reply->rows.empty();
+    if (more) go_on(request, reply->rows.back());
+    std::ranges::move(reply->rows, std::back_inserter(rows));
+  }
+  return rows;
+}
+
+/// Whether it is on a device that the source names.
+bool is_wanted(const Source& source, const std::string& device) {
+  return source.device.empty() || device == source.device;
+}
+
 /// The devices that the source names. Errors: ENODEV.
 Result<std::vector<DeviceRow>> devices_on(const DaemonLink& link, const Source& source) {
   std::vector<DeviceRow> devices(link.devices().begin(), link.devices().end());
@@ -36,20 +55,34 @@ Result<std::vector<DeviceRow>> devices_on(const DaemonLink& link, const Source& 
   return fail(ENODEV, fmt::format("unknown device '{}'; `uroce devices` lists them", source.device));
 }
 
-Result<std::vector<ClientRow>> clients_on(DaemonLink& link, const Source& source) {
+/// The connections on all devices. Errors: ENODEV.
+Result<std::vector<ClientRow>> all_clients(DaemonLink& link, const Source& source) {
   if (auto known = devices_on(link, source); !known) return std::unexpected(known.error());
-  std::vector<ClientRow> rows;
-  for (bool more = true; more;) {
-    auto reply =
-        link.call<message::ClientRows>(Op::list_clients, message::ListClients{rows.empty() ? 0 : rows.back().id});
-    if (!reply) return std::unexpected(reply.error());
-    more = reply->more && !reply->rows.empty();
-    std::ranges::move(reply->rows, std::back_inserter(rows));
-  }
-  std::erase_if(rows, [&](const ClientRow& row) {
-    return (row.pid == getpid() && !source.own) || (!source.device.empty() && row.device != source.device);
-  });
+  auto rows = fetch_rows<message::ClientRows>(
+      link, Op::list_clients, message::ListClients{},
+      [](message::ListClients& request, const ClientRow& row) { request.after = row.id; });
+  if (!rows) return rows;
+  std::erase_if(*rows, [&](const ClientRow& row) { return row.pid == getpid() && !source.own; });
   return rows;
+}
+
+Result<std::vector<ClientRow>> clients_on(DaemonLink& link, const Source& source) {
+  auto rows = all_clients(link, source);
+  if (rows) std::erase_if(*rows, [&](const ClientRow& row) { return !is_wanted(source, row.device); });
+  return rows;
+}
+
+/// As the tool shows it. Ids of rdma_cm name their device themselves.
+ObjectRow shown(message::ObjectRow row, const ClientRow& client) {
+  ObjectRow out{.device = client.device, .client = row.client, .pid = client.pid, .command = client.command};
+  for (auto& [name, value] : row.values) {
+    if (name == "device") {
+      out.device = std::move(value);
+    } else {
+      out.values.emplace_back(name, readable(name, std::move(value)));
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -72,25 +105,22 @@ Result<std::vector<DeviceRow>> fetch_devices(const Source& source) {
 Result<std::vector<ObjectRow>> fetch_objects(const Source& source, message::Kind kind) {
   auto link = connect(source);
   if (!link) return std::unexpected(link.error());
-  auto clients = clients_on(**link, source);
+  const auto clients = all_clients(**link, source);
   if (!clients) return std::unexpected(clients.error());
-  std::map<uint32_t, std::string> device_of;
-  for (const ClientRow& row : *clients) device_of[row.id] = row.device;
-
+  std::map<uint32_t, const ClientRow*> client_of;
+  for (const ClientRow& row : *clients) client_of[row.id] = &row;
+  auto rows = fetch_rows<message::ObjectRows>(**link, Op::list_objects, message::ListObjects{.kind = kind},
+                                              [](message::ListObjects& request, const message::ObjectRow& row) {
+                                                request.after_client = row.client;
+                                                request.after_id = row.id;
+                                              });
+  if (!rows) return std::unexpected(rows.error());
   std::vector<ObjectRow> out;
-  message::ListObjects request{.kind = kind};
-  for (bool more = true; more;) {
-    auto reply = (*link)->call<message::ObjectRows>(Op::list_objects, request);
-    if (!reply) return std::unexpected(reply.error());
-    for (message::ObjectRow& row : reply->rows) {
-      request.after_client = row.client;
-      request.after_id = row.id;
-      const auto device = device_of.find(row.client);
-      if (device == device_of.end()) continue;  // a client of another device, or newer than the list of clients
-      ObjectRow& shown = out.emplace_back(ObjectRow{.device = device->second, .client = row.client});
-      for (auto& [name, value] : row.values) shown.values.emplace_back(name, readable(name, std::move(value)));
-    }
-    more = reply->more && !reply->rows.empty();
+  for (message::ObjectRow& row : *rows) {
+    const auto client = client_of.find(row.client);
+    if (client == client_of.end()) continue;  // this program, or newer than the list of clients
+    ObjectRow one = shown(std::move(row), *client->second);
+    if (is_wanted(source, one.device)) out.push_back(std::move(one));
   }
   return out;
 }
@@ -104,29 +134,18 @@ Result<std::vector<ClientRow>> fetch_clients(const Source& source) {
 Result<std::vector<UserRow>> fetch_users(const Source& source) {
   auto link = connect(source);
   if (!link) return std::unexpected(link.error());
-  std::vector<UserRow> rows;
-  for (bool more = true; more;) {
-    const uint64_t after = rows.empty() ? 0 : rows.back().key();
-    auto reply = (*link)->call<message::UserRows>(Op::list_users, message::ListUsers{after});
-    if (!reply) return std::unexpected(reply.error());
-    more = reply->more && !reply->rows.empty();
-    std::ranges::move(reply->rows, std::back_inserter(rows));
-  }
-  return rows;
+  return fetch_rows<message::UserRows>(
+      **link, Op::list_users, message::ListUsers{},
+      [](message::ListUsers& request, const UserRow& row) { request.after = row.key(); });
 }
 
 Result<std::vector<message::HistoryRow>> fetch_history(const Source& source, message::ListHistory request) {
   auto link = connect(source);
   if (!link) return std::unexpected(link.error());
-  std::vector<message::HistoryRow> rows;
-  for (bool more = true; more;) {
-    auto reply = (*link)->call<message::HistoryRows>(Op::list_history, request);
-    if (!reply) return std::unexpected(reply.error());
-    more = reply->more && !reply->rows.empty();
-    if (more) request.after = reply->rows.back().number;
-    std::ranges::move(reply->rows, std::back_inserter(rows));
-  }
-  if (!rows.empty() || request.pid == 0) return rows;
+  auto rows = fetch_rows<message::HistoryRows>(
+      **link, Op::list_history, request,
+      [](message::ListHistory& next, const message::HistoryRow& row) { next.after = row.number; });
+  if (!rows || !rows->empty() || request.pid == 0) return rows;
   return fetch_history(source, {.qpn = static_cast<uint32_t>(request.pid)});
 }
 
@@ -137,14 +156,11 @@ Result<std::vector<PeerRow>> fetch_peers(const Source& source) {
   if (!devices) return std::unexpected(devices.error());
   std::vector<PeerRow> rows;
   for (const DeviceRow& device : *devices) {
-    message::ListPeers request{.device = device.name};
-    for (bool more = true; more;) {
-      auto reply = (*link)->call<message::PeerRows>(Op::list_peers, request);
-      if (!reply) return std::unexpected(reply.error());
-      more = reply->more && !reply->rows.empty();
-      if (more) request.after = reply->rows.back().peer;
-      for (message::PeerRow& row : reply->rows) rows.push_back({device.name, std::move(row)});
-    }
+    auto peers = fetch_rows<message::PeerRows>(
+        **link, Op::list_peers, message::ListPeers{.device = device.name},
+        [](message::ListPeers& request, const message::PeerRow& row) { request.after = row.peer; });
+    if (!peers) return std::unexpected(peers.error());
+    for (message::PeerRow& row : *peers) rows.push_back({device.name, std::move(row)});
   }
   return rows;
 }

@@ -16,6 +16,7 @@
 #include "uroce/fetch.h"
 #include "uroce/ping.h"
 #include "uroce/show.h"
+#include "uroce/terminal.h"
 #include "uroce/trace.h"
 #include "uroce/watch.h"
 
@@ -33,15 +34,22 @@ Result<void> show(const Result<std::vector<Row>>& rows, bool json) {
   return {};
 }
 
+/// The rows that the filter chooses, as wide as the terminal.
+template <class Row>
+Result<void> show_chosen(Result<std::vector<Row>> rows, const Options& o) {
+  if (!rows) return std::unexpected(rows.error());
+  std::erase_if(*rows, [&o](const Row& row) { return !chooses(o.filter, row); });
+  fmt::print("{}", o.json ? to_json(*rows) + '\n' : to_table(*rows, columns_of_output()));
+  return {};
+}
+
 Result<void> run(const Options& o) {
   switch (o.command) {
     case Command::devices:
       if (auto found = o.here ? find_here(o.source) : Result<void>(); !found) return found;
       return show(fetch_devices(o.source), o.json);
-    case Command::show_qp: return show(fetch_objects(o.source, message::Kind::qp), o.json);
-    case Command::show_mr: return show(fetch_objects(o.source, message::Kind::mr), o.json);
-    case Command::show_cq: return show(fetch_objects(o.source, message::Kind::cq), o.json);
-    case Command::show_client: return show(fetch_clients(o.source), o.json);
+    case Command::show_objects: return show_chosen(fetch_objects(o.source, o.objects->kind), o);
+    case Command::show_client: return show_chosen(fetch_clients(o.source), o);
     case Command::show_user: return show(fetch_users(o.source), o.json);
     case Command::show_peer: return show(fetch_peers(o.source), o.json);
     case Command::show_restart: {

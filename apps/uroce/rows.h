@@ -18,10 +18,12 @@ using UserRow = message::UserRow;
 using RestartRow = message::RestartRow;
 using EngineRow = message::EngineRow;
 
-/// A queue pair, memory region or completion queue of one client.
+/// An object of one client.
 struct ObjectRow {
   std::string device{};
   uint32_t client = 0;  ///< ClientRow::id
+  int32_t pid = 0;
+  std::string command{};
   /// Names and values from the daemon, in its order. Rows of one kind may differ.
   std::vector<std::pair<std::string, std::string>> values{};
 };

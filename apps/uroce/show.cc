@@ -97,7 +97,7 @@ std::string to_table(const std::vector<DeviceRow>& rows) {
                cells);
 }
 
-std::string to_table(const std::vector<ObjectRow>& rows) {
+std::string to_table(const std::vector<ObjectRow>& rows, std::size_t width) {
   std::vector<std::string> names;
   for (const ObjectRow& r : rows) {
     for (const auto& [name, value] : r.values) {
@@ -106,7 +106,8 @@ std::string to_table(const std::vector<ObjectRow>& rows) {
   }
   std::vector<std::string> titles;
   for (const std::string& name : names) titles.push_back(title_of(name));
-  std::vector<Column> columns{{"DEVICE"}, {"CLIENT", kRight}};
+  std::vector<Column> columns{{"DEVICE"}, {"CLIENT", kRight}, {"PID", kRight}, {"COMMAND"}};
+  const std::size_t first = columns.size();
   for (std::size_t i = 0; i < names.size(); ++i) {
     const bool numbers = std::ranges::all_of(rows, [&](const ObjectRow& r) {
       const auto* value = value_of(r, names[i]);
@@ -116,13 +117,17 @@ std::string to_table(const std::vector<ObjectRow>& rows) {
   }
   Cells cells;
   for (const ObjectRow& r : rows) {
-    auto& line = cells.emplace_back(std::vector<std::string>{printable(r.device), text(r.client)});
+    auto& line = cells.emplace_back(std::vector<std::string>{
+        r.device.empty() ? "-" : printable(r.device), text(r.client), fmt::to_string(r.pid), printable(r.command)});
     for (const std::string& name : names) {
       const auto* value = value_of(r, name);
       line.push_back(value == nullptr || value->empty() ? "-" : printable(*value));
     }
   }
-  return table(columns, cells);
+  // The daemon's order is that of importance. The first value, which names the object, stays.
+  Fit fit{.columns = width, .spare = {1}};
+  for (std::size_t i = columns.size(); i > first + 1; --i) fit.spare.push_back(i - 1);
+  return table(columns, cells, fit);
 }
 
 std::string to_table(const std::vector<ClientRow>& rows, std::size_t width) {
@@ -181,7 +186,7 @@ std::string to_table(const std::vector<PeerRow>& rows) {
   for (const PeerRow& r : rows) {
     auto& line = cells.emplace_back(std::vector<std::string>{printable(r.device), net::to_text(r.peer.peer)});
     for (const auto& [name, count] : r.peer.guesses) line.push_back(text(count));
-    line.push_back(fmt::format("{:.1f} s ago", static_cast<double>(r.peer.last_ms) / 1000));
+    line.push_back(age_text(r.peer.last_ms));
   }
   return table(columns, cells);
 }
@@ -214,7 +219,10 @@ std::string to_json(const std::vector<DeviceRow>& rows) {
 
 std::string to_json(const std::vector<ObjectRow>& rows) {
   return dump<ObjectRow>(rows, [](const ObjectRow& r) {
-    Json object{{"device", r.device}, {"client", r.client}};
+    Json object{{"device", r.device.empty() ? Json() : Json(r.device)},
+                {"client", r.client},
+                {"pid", r.pid},
+                {"command", r.command}};
     for (const auto& [name, value] : r.values) {
       const auto number = number_in(value);
       object[name] = number ? Json(*number) : value.empty() ? Json() : Json(value);

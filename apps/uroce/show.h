@@ -10,8 +10,8 @@ namespace uroce::cli {
 
 // Tables, with a newline at the end. There is a column for each name that any object has.
 std::string to_table(const std::vector<DeviceRow>& rows);
-std::string to_table(const std::vector<ObjectRow>& rows);
 /// `width`: columns of the screen; 0: no limit.
+std::string to_table(const std::vector<ObjectRow>& rows, std::size_t width = 0);
 std::string to_table(const std::vector<ClientRow>& rows, std::size_t width = 0);
 std::string to_table(const std::vector<UserRow>& rows);
 std::string to_table(const std::vector<PeerRow>& rows);

@@ -97,4 +97,11 @@ std::string short_number(double value) {
   return in_units(value, 1000, kUnits);
 }
 
+std::string age_text(uint64_t ms) {
+  if (ms < 10'000) return fmt::format("{:.1f} s ago", static_cast<double>(ms) / 1e3);
+  const uint64_t s = ms / 1000;
+  if (s < 600) return fmt::format("{} s ago", s);
+  return s < 36'000 ? fmt::format("{} min ago", s / 60) : fmt::format("{} h ago", s / 3600);
+}
+
 }  // namespace uroce::cli

@@ -33,6 +33,8 @@ std::string printable(std::string_view text);
 
 /// "1.5 GiB", "512 B".
 std::string bytes_text(uint64_t bytes);
+/// "1.5 s ago", "12 min ago".
+std::string age_text(uint64_t ms);
 /// "12.3 M", "950": a count in about three digits.
 std::string short_number(double value);
 

@@ -73,10 +73,12 @@ std::size_t Terminal::lines() const {
   return size.ws_row - 1u;
 }
 
-std::size_t Terminal::columns() const {
+std::size_t columns_of_output() {
   winsize size{};
-  return screen_ && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
+
+std::size_t Terminal::columns() const { return screen_ ? columns_of_output() : 0; }
 
 bool Terminal::wait(std::chrono::milliseconds limit) {
   using Clock = std::chrono::steady_clock;

@@ -10,6 +10,9 @@
 
 namespace uroce::cli {
 
+/// Of the terminal that standard output is; 0 where it is none.
+std::size_t columns_of_output();
+
 class Terminal {
  public:
   enum class Use { lines, screen };

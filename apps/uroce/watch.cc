@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
 
 #include "metrics/counter_table.h"
 #include "metrics/page.h"
@@ -55,6 +59,25 @@ Result<void> print_metrics(const Source& source) {
   return {};
 }
 
+void print(const std::vector<DeviceRates>& rates, const Options& options) {
+  const bool growth = !options.since.empty();
+  fmt::print("{}", options.json ? rates_json(rates, std::chrono::system_clock::now()) + '\n'
+                                : rates_table(rates, options.all, growth));
+}
+
+/// Prints what counters grew by since the sample in a file.
+Result<void> print_growth(const Options& options) {
+  std::ifstream file(options.since);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file) return fail(ENOENT, fmt::format("cannot read {}: {}", options.since, std::strerror(errno)));
+  const auto before = sample_in(text, {std::chrono::steady_clock::now(), std::chrono::system_clock::now()});
+  if (!before) return fail(before.error().code, fmt::format("cannot use {}: {}", options.since, before.error().text));
+  const auto after = take_sample(options.source);
+  if (!after) return std::unexpected(after.error());
+  print(rates_between(*before, *after), options);
+  return {};
+}
+
 }  // namespace
 
 Result<void> run_stat(const Options& options) {
@@ -63,11 +86,11 @@ Result<void> run_stat(const Options& options) {
     return {};
   }
   if (options.openmetrics) return print_metrics(options.source);
+  if (!options.since.empty()) return print_growth(options);
   auto before = take_sample(options.source);
   if (!before) return std::unexpected(before.error());
   if (options.interval_s == 0) {
-    const auto totals = rates_between({}, *before);
-    fmt::print("{}", options.json ? rates_json(totals) + '\n' : rates_table(totals, options.all));
+    print(rates_between({}, *before), options);
     return {};
   }
   Terminal terminal(Terminal::Use::lines);
@@ -77,7 +100,7 @@ Result<void> run_stat(const Options& options) {
     if (!after) return std::unexpected(after.error());
     const auto rates = rates_between(*before, *after);
     if (n > 0 && !options.json) fmt::print("\n");
-    fmt::print("{}", options.json ? rates_json(rates) + '\n' : rates_table(rates, options.all));
+    print(rates, options);
     std::fflush(stdout);
     before = std::move(after);
   }

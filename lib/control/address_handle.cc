@@ -51,6 +51,12 @@ Result<std::shared_ptr<AddressHandle>> DeviceSession::create_address_handle(std:
   return std::shared_ptr<AddressHandle>(new AddressHandle(std::move(pd), number), &AddressHandle::destroy);
 }
 
+std::optional<transport::AddressHandle> AddressHandle::destination() const {
+  Device& device = *pd_->session()->device();
+  const auto lock = device.runner().lock();
+  return device.objects().address_handles().table().look_up(id_);
+}
+
 void AddressHandle::destroy(AddressHandle* handle) {
   Device& device = *handle->pd_->session()->device();
   {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "control/region.h"
 #include "transport/datagram/address_handles.h"
@@ -15,6 +16,8 @@ class AddressHandle {
   /// The number in SendWqe::ud.ah. Never 0.
   transport::AddressHandleId id() const { return id_; }
   const std::shared_ptr<Pd>& pd() const { return pd_; }
+  /// With its present Ethernet address; nullopt while it is being destroyed. Any thread.
+  std::optional<transport::AddressHandle> destination() const;
 
   /// Deleter: the number stops working at once. Does not wait: the slot is used again when no engine can be reading it.
   static void destroy(AddressHandle* handle);

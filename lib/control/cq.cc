@@ -118,6 +118,13 @@ Result<void> Cq::moderate(uint16_t count, uint16_t period_us) {
   return {};
 }
 
+uint64_t Cq::unread() const {
+  const auto lock = session_->device()->runner().lock();
+  uint64_t unread = 0;
+  for (uint32_t engine = 0; engine < rings(); ++engine) unread += place_.ring(engine).filled();
+  return unread;
+}
+
 CqState Cq::state() {
   Device& device = *session_->device();
   CqState state{.id = id_, .moderation_count = moderation_count_, .moderation_us = moderation_us_, .rings = {}};

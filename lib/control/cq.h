@@ -34,6 +34,8 @@ class Cq final : public CompletionListener {
 
   uint32_t id() const { return id_; }
   uint32_t entries() const { return place_.entries; }
+  /// Completions that the program has not polled. Any thread.
+  uint64_t unread() const;
   const std::shared_ptr<DeviceSession>& session() const { return session_; }
   const std::shared_ptr<CqChannel>& channel() const { return channel_; }
   queues::CqPlace place() const { return place_; }

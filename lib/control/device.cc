@@ -4,14 +4,17 @@
 #include <bit>
 #include <cerrno>
 #include <functional>
+#include <tuple>
 
 #include <poll.h>
 
 #include <fmt/format.h>
 
+#include "base/status_names.h"
 #include "settings/table.h"
 #include "transport/datagram/multicast.h"
 #include "wire/drop.h"
+#include "wire/text_names.h"
 
 namespace uroce::control {
 namespace {
@@ -200,6 +203,20 @@ std::vector<std::pair<std::string, uint64_t>> Device::counters() const {
   for (const auto& [name, member] : kNamed) {
     add(name, [member](const EngineCounters& c) -> const Counter& { return c.*member; });
   }
+  for (const auto& [name, status] : kStatusNames) {
+    if (status == WcStatus::success) continue;
+    add(fmt::format("failed_{}", name),
+        [status](const EngineCounters& c) -> const Counter& { return c.errors[static_cast<std::size_t>(status)]; });
+  }
+  const auto add_naks = [&add](std::string_view kind, auto member) {
+    for (std::size_t code = 0; code < std::tuple_size_v<decltype(EngineCounters::naks_sent_for)>; ++code) {
+      add(fmt::format("{}_{}", kind, wire::kNakNames[code]),
+          [=](const EngineCounters& c) -> const Counter& { return (c.*member)[code]; });
+    }
+  };
+  add_naks("nak_sent", &EngineCounters::naks_sent_for);
+  add_naks("nak_received", &EngineCounters::naks_received_for);
+  sums.emplace_back("link_downs", link_downs());
   for (std::size_t drop = 1; drop < wire::kDropCount; ++drop) {
     add("drop_" + std::string(wire::name(static_cast<wire::Drop>(drop))),
         [drop](const EngineCounters& c) -> const Counter& { return c.drops[drop]; });

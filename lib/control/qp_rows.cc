@@ -7,9 +7,12 @@
 #include <fmt/format.h>
 
 #include "base/wr_opcodes.h"
+#include "control/cq.h"
 #include "control/device.h"
 #include "control/device_session.h"
 #include "control/qp.h"
+#include "control/region.h"
+#include "control/srq.h"
 #include "settings/names.h"
 #include "transport/qp/state.h"
 
@@ -23,6 +26,21 @@ struct Seen {
   std::optional<Error> error;  ///< it gave none
   bool done = false;
 };
+
+void describe_objects(const ControlQp::Refs& refs, QpRow& row) {
+  row.emplace_back("pd", std::to_string(refs.pd->id()));
+  if (refs.send_cq != nullptr) row.emplace_back("send_cq", std::to_string(refs.send_cq->id()));
+  if (refs.recv_cq != nullptr) row.emplace_back("recv_cq", std::to_string(refs.recv_cq->id()));
+  if (refs.srq != nullptr) row.emplace_back("srq", std::to_string(refs.srq->id()));
+}
+
+void describe_retries(const transport::QpTransportStatus& status, QpRow& row) {
+  row.emplace_back("in_flight", std::to_string(status.in_flight));
+  row.emplace_back("retries_left", std::to_string(status.retries_left));
+  row.emplace_back("rnr_retries_left", std::to_string(status.rnr_retries_left));
+  const bool runs = status.timer != kNever;
+  row.emplace_back("timer_us", runs ? std::to_string(status.timer.count() / 1000) : "");
+}
 
 void describe_transport(const transport::QpTransportStatus& status, QpRow& row) {
   const auto& again = status.retransmitted;
@@ -61,7 +79,13 @@ QpRow row_of(const ControlQp& qp, const Seen& seen, bool psns) {
     row.emplace_back("rq_psn", std::to_string(attr.rq_psn));
   }
   row.emplace_back("path_mtu", std::to_string(mtu_bytes(attr.path_mtu)));
-  if (is_reliable(qp.type())) describe_transport(seen.status, row);
+  row.emplace_back("sends_posted", std::to_string(seen.status.sends_posted));
+  row.emplace_back("recvs_posted", std::to_string(seen.status.recvs_posted));
+  if (is_reliable(qp.type())) {
+    describe_retries(seen.status, row);
+    describe_transport(seen.status, row);
+  }
+  describe_objects(qp.refs(), row);
   return row;
 }
 

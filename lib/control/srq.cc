@@ -73,6 +73,11 @@ ControlSrq::ControlSrq(std::shared_ptr<Pd> pd, uint32_t id, uint32_t engine, uin
   shared_.cq = &xrc_.cq->writer(engine_);
 }
 
+uint32_t ControlSrq::posted() const {
+  const auto lock = pd_->session()->device()->runner().lock();
+  return place_.ring.filled();
+}
+
 Result<void> ControlSrq::resize(uint32_t max_wr) {
   if (auto ok = check_size("the shared receive queue's max_wr", max_wr, 1, kMaxSrqWr); !ok) return ok;
   const uint32_t entries = std::bit_ceil(max_wr);

@@ -27,6 +27,8 @@ class ControlSrq {
   uint32_t engine() const { return engine_; }
   uint32_t max_wr() const { return place_.ring.entries; }
   uint32_t max_sge() const { return shared_.max_sge; }
+  /// Receives posted and not used yet. Any thread.
+  uint32_t posted() const;
   const std::shared_ptr<Pd>& pd() const { return pd_; }
   /// Moves the posted receives to new memory for `max_wr` receives at least. Receives that are posted meanwhile are
   /// lost. Errors: EINVAL (size; more receives posted; below the limit set), ENOMEM, ENODEV, ETIMEDOUT.

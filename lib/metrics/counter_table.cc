@@ -6,7 +6,16 @@ namespace uroce::metrics {
 
 namespace {
 
-constexpr std::string_view kDrop = "drop_";
+/// Counters that are one family, by the beginning of their names.
+struct CounterFamily {
+  std::string_view prefix, name, help;
+};
+constexpr CounterFamily kFamilies[] = {
+    {"drop_", "uroce_rx_dropped_packets", "received packets that were dropped or not executed, by reason"},
+    {"failed_", "uroce_failed_completions", "completions with an error, by status"},
+    {"nak_sent_", "uroce_naks_sent_for", "NAKs sent, by code"},
+    {"nak_received_", "uroce_naks_received_for", "NAKs received, by code"},
+};
 
 constexpr CounterMeaning kDeviceCounters[] = {
     {"rx_packets", "RoCE packets that the engines received"},
@@ -45,6 +54,29 @@ constexpr CounterMeaning kDeviceCounters[] = {
     {"raw_received", "frames given to raw packet queue pairs by their rules, copies for sniffers included"},
     {"raw_unclaimed", "frames to the device's own address that no rule of the device takes"},
     {"guesses", "frames that name what their sender should not know; `uroce show peer` says whose"},
+    {"failed_local_length_error", "failed: a message longer than its receive, or than the service allows"},
+    {"failed_local_qp_operation_error", "failed: the queue pair cannot carry the request out"},
+    {"failed_local_protection_error", "failed: local memory that its key does not open"},
+    {"failed_flushed", "failed: flushed, because the queue pair was in error"},
+    {"failed_mw_bind_error", "failed: a memory window could not be bound"},
+    {"failed_bad_response", "failed: an answer that does not fit the request"},
+    {"failed_local_access_error", "failed: received data that memory here does not allow"},
+    {"failed_remote_invalid_request", "failed: the peer calls the request invalid"},
+    {"failed_remote_access_error", "failed: the peer's key, bounds or rights refuse it"},
+    {"failed_remote_operation_error", "failed: the peer cannot carry the request out"},
+    {"failed_retry_exceeded", "failed: nobody answered; `uroce explain` says why"},
+    {"failed_rnr_retry_exceeded", "failed: the peer had no receive posted for too long"},
+    {"failed_fatal", "failed: the device was lost"},
+    {"failed_general_error", "failed: for another reason"},
+    {"nak_sent_psn_sequence", "NAKs sent: a packet before it is missing"},
+    {"nak_sent_invalid_request", "NAKs sent: an invalid request"},
+    {"nak_sent_remote_access", "NAKs sent: key, bounds or rights"},
+    {"nak_sent_remote_operational", "NAKs sent: this side cannot carry the request out"},
+    {"nak_received_psn_sequence", "NAKs received: a packet before it is missing"},
+    {"nak_received_invalid_request", "NAKs received: an invalid request"},
+    {"nak_received_remote_access", "NAKs received: key, bounds or rights"},
+    {"nak_received_remote_operational", "NAKs received: the peer cannot carry the request out"},
+    {"link_downs", "times that the port went down"},
     {"drop_truncated", "dropped: shorter than its headers say"},
     {"drop_not_roce", "dropped: not IPv4 or IPv6 UDP to port 4791"},
     {"drop_ip_header_invalid", "dropped: IP version, header length or checksum is wrong"},
@@ -190,10 +222,13 @@ constexpr CounterMeaning kDeviceCounters[] = {
 std::span<const CounterMeaning> device_counters() { return kDeviceCounters; }
 
 MetricName metric_of(std::string_view counter) {
-  if (counter.starts_with(kDrop)) {
-    return {.family = "uroce_rx_dropped_packets", .reason = std::string(counter.substr(kDrop.size()))};
+  for (const CounterFamily& family : kFamilies) {
+    if (!counter.starts_with(family.prefix)) continue;
+    return {.family = std::string(family.name),
+            .reason = std::string(counter.substr(family.prefix.size())),
+            .help = family.help};
   }
-  return {.family = fmt::format("uroce_{}", counter), .reason = {}};
+  return {.family = fmt::format("uroce_{}", counter)};
 }
 
 std::string counters_as_markdown() {

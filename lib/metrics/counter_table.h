@@ -17,8 +17,9 @@ std::span<const CounterMeaning> device_counters();
 
 /// Where a counter stands on the page of metrics.
 struct MetricName {
-  std::string family;  ///< "uroce_rx_packets"; a counter's sample has "_total" behind it
-  std::string reason;  ///< of a drop, the value of the label `reason`; empty for others
+  std::string family;       ///< "uroce_rx_packets"; a counter's sample has "_total" behind it
+  std::string reason{};     ///< the value of the label `reason`, where several counters are one family; else empty
+  std::string_view help{};  ///< of such a family
 };
 MetricName metric_of(std::string_view counter);
 

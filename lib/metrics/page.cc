@@ -149,8 +149,6 @@ const uint64_t* find(const std::vector<std::pair<std::string, uint64_t>>& values
   return found == values.end() ? nullptr : &found->second;
 }
 
-constexpr std::string_view kDropHelp = "received packets that were dropped or not executed, by reason";
-
 void write_devices(Writer& out, const std::vector<DeviceState>& devices) {
   out.begin(kLink);
   for (const DeviceState& device : devices) out.sample({{"device", device.name}}, device.link_up ? 1 : 0);
@@ -163,7 +161,7 @@ void write_devices(Writer& out, const std::vector<DeviceState>& devices) {
     if (!somewhere) continue;
     const MetricName name = metric_of(counter);
     if (begun != name.family) {
-      out.begin({name.family, Kind::counter, name.reason.empty() ? meaning : kDropHelp});
+      out.begin({name.family, Kind::counter, name.reason.empty() ? meaning : name.help});
       begun = name.family;
     }
     for (const DeviceState& device : devices) {

@@ -24,6 +24,11 @@ struct RingPlace {
   std::byte* slot(uint32_t index) const {
     return reinterpret_cast<std::byte*>(header + 1) + std::size_t{index & (entries - 1)} * stride;
   }
+  /// Filled slots as both ends have told, 0..entries; for those who are neither.
+  uint32_t filled() const {
+    const uint32_t consumed = header->consumer.load(std::memory_order_acquire);
+    return std::min(header->producer.load(std::memory_order_acquire) - consumed, entries);
+  }
 };
 
 /// The writing end. One thread at a time.

@@ -35,6 +35,7 @@ inline constexpr uint64_t kDescriptorsOfChannel = 2;
 struct ClientRegion {
   std::shared_ptr<Mapping> mapping;  ///< null for a region of 0 bytes
   uint32_t key = 0;
+  memory::PdId pd = 0;
   bool null = false;     ///< of ibv_alloc_null_mr(3)
   uint64_t address = 0;  ///< of its first byte in the client
   AccessFlags access{};

@@ -134,6 +134,7 @@ class Heir {
     if (!mapped) return std::unexpected(mapped.error());
     ClientRegion& region = **mapped;
     if (!row.null && row.length != 0 && region.mapping == nullptr) return senseless("memory region", row.id);
+    region.pd = (*pd)->id();
     const memory::KeyState as{.key = row.key, .usable = row.usable};
     auto made = row.null ? session().create_null_region(std::move(*pd), &as)
                          : session().register_memory(std::move(*pd), row.base, row.length, region.memory(),

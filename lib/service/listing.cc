@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "message/protocol.h"
+#include "service/object_rows.h"
 #include "service/operator_operations.h"
 
 namespace uroce::service {

@@ -102,6 +102,7 @@ Result<Reply> register_memory(ClientState& client, const message::RegisterMemory
   auto mapped = map_region(client, request, call.fds, std::move(prepared));
   if (!mapped) return std::unexpected(mapped.error());
   std::shared_ptr<ClientRegion> region = std::move(*mapped);
+  region->pd = (*pd)->id();
   auto registered = client.session->register_memory(std::move(*pd), request.base, request.length, region->memory(),
                                                     region->access, region->mapping);
   if (!registered) return std::unexpected(registered.error());
@@ -139,11 +140,13 @@ Result<Reply> create_null_region(ClientState& client, const message::Handle& req
   if (!pd) return std::unexpected(pd.error());
   auto charge = client.charge(Resource::mr);
   if (!charge) return std::unexpected(charge.error());
+  const memory::PdId region_pd = (*pd)->id();
   auto made = client.session->create_null_region(std::move(*pd));
   if (!made) return std::unexpected(made.error());
   auto region = std::make_shared<ClientRegion>();
   region->access = (*made)->spec().access;
   region->null = true;
+  region->pd = region_pd;
   region->key = (*made)->key();
   region->region = std::move(*made);
   const uint32_t key = region->key;
@@ -174,6 +177,7 @@ Result<Reply> reregister_memory(ClientState& client, const message::ReregisterMe
   if (!mapped) return std::unexpected(mapped.error());
   // A new entry replaces the old one, so that lists made by other threads show either.
   std::shared_ptr<ClientRegion> fresh = std::move(*mapped);
+  fresh->pd = (*pd)->id();
   auto changed = object->change(std::move(*pd), now.base, now.length, fresh->memory(), fresh->access, fresh->mapping);
   if (!changed) return std::unexpected(changed.error());
   fresh->key = old.key;

@@ -5,11 +5,6 @@
 #include <string>
 #include <thread>
 
-#include "control/cq.h"
-#include "control/qp.h"
-#include "control/qp_rows.h"
-#include "control/region.h"
-#include "control/srq.h"
 #include "message/capture_ring.h"
 #include "service/fault_watch.h"
 #include "service/guess_watch.h"
@@ -157,75 +152,6 @@ message::ClientRow row_of(const ClientState& client) {
   row.calls = client.calls.load(std::memory_order_relaxed);
   row.errors = client.errors.load(std::memory_order_relaxed);
   return row;
-}
-
-namespace {
-
-/// Of the program, whose ids are on several devices.
-void add_ids(const ClientState& client, uint32_t after, std::size_t most, const auto& add) {
-  const cm::Manager* const manager = client.server.connections();
-  if (manager == nullptr || !client.stands_for_program()) return;
-  for (cm::IdRow& row : manager->rows(client.id, after, most)) {
-    add(row.id, {{"cm_id", std::to_string(row.id)},
-                 {"device", std::move(row.device)},
-                 {"state", std::move(row.state)},
-                 {"space", fmt::format("{:#06x}", static_cast<unsigned>(row.space))},
-                 {"local", std::move(row.local)},
-                 {"remote", std::move(row.remote)}});
-  }
-}
-
-/// Objects that use this one. Its handle and the caller do as well.
-std::string users_of(const auto& object) { return std::to_string(std::max(object.use_count() - 2, 0L)); }
-
-void add_queue_pairs(const std::vector<std::pair<uint32_t, std::shared_ptr<control::ControlQp>>>& found,
-                     const Sight& sight, const auto& add) {
-  std::vector<const control::ControlQp*> qps;
-  for (const auto& [id, qp] : found) qps.push_back(qp.get());
-  auto rows = control::rows_of(qps, sight.everything());
-  for (std::size_t i = 0; i < found.size(); ++i) add(found[i].first, std::move(rows[i]));
-}
-
-}  // namespace
-
-std::vector<message::ObjectRow> object_rows_of(const ClientState& client, message::Kind kind, uint32_t after,
-                                               std::size_t most, const Sight& sight) {
-  std::vector<message::ObjectRow> rows;
-  const auto add = [&](uint32_t id, std::vector<std::pair<std::string, std::string>> values) {
-    rows.push_back({.client = client.id, .id = id, .values = std::move(values)});
-  };
-  switch (kind) {
-    case message::Kind::mr:
-      for (const auto& [id, region] : client.regions.after(after, most)) {
-        std::vector<std::pair<std::string, std::string>> values{{"mr", std::to_string(id)}};
-        if (sight.everything()) values.emplace_back("key", fmt::format("{:#010x}", region->key));
-        values.emplace_back("length", std::to_string(region->length));
-        values.emplace_back("access", fmt::format("{:#x}", region->access.bits()));
-        values.emplace_back("mapped", std::to_string(region->mapping != nullptr ? region->mapping->bytes() : 0));
-        add(id, std::move(values));
-      }
-      break;
-    case message::Kind::cq:
-      for (const auto& [id, cq] : client.cqs.after(after, most)) {
-        add(id,
-            {{"cq", std::to_string(cq->id())}, {"entries", std::to_string(cq->entries())}, {"users", users_of(cq)}});
-      }
-      break;
-    case message::Kind::pd:
-      for (const auto& [id, pd] : client.pds.after(after, most)) {
-        add(id, {{"pd", std::to_string(id)}, {"users", users_of(pd)}});
-      }
-      break;
-    case message::Kind::srq:
-      for (const auto& [id, srq] : client.srqs.after(after, most)) {
-        add(id, {{"srq", std::to_string(srq->id())}, {"entries", std::to_string(srq->max_wr())}});
-      }
-      break;
-    case message::Kind::cm_id: add_ids(client, after, most, add); break;
-    case message::Kind::qp: add_queue_pairs(client.qps.after(after, most), sight, add); break;
-    default: break;
-  }
-  return rows;
 }
 
 }  // namespace uroce::service

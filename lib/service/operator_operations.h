@@ -24,8 +24,5 @@ Result<Reply> take_over(ClientState& client, const message::TakeOver& request);
 
 /// Any thread.
 message::ClientRow row_of(const ClientState& client);
-/// Rows of the client's objects after `after`, at most `most`, with keys and PSNs if `sight` allows. Any thread.
-std::vector<message::ObjectRow> object_rows_of(const ClientState& client, message::Kind kind, uint32_t after,
-                                               std::size_t most, const Sight& sight);
 
 }  // namespace uroce::service

@@ -21,6 +21,7 @@ from harness import BUILD, SOURCE, eal, free_port
 
 UROCED = BUILD / "apps" / "uroced" / "uroced"
 UROCE = BUILD / "apps" / "uroce" / "uroce"
+UROCE_RUN = BUILD / "apps" / "uroce-run" / "uroce-run"
 PAIR = BUILD / "tests" / "system" / "clients" / "client_pair"
 OPENMETRICS = "application/openmetrics-text"
 # Of Debian's package python3-prometheus-client, which another interpreter in PATH does not see.
@@ -66,6 +67,61 @@ class Tools(harness.Case):
     def counter(self, name):
         said = self.uroce("stat", "--interval", "0", "--json", "--socket", self.socket, "uroce0")
         return json.loads(said)[0]["counters"].get(name, 0)
+
+
+class ShowObjects(Tools):
+    """The tables, the JSON and --help agree, for every kind of object that programs have."""
+
+    def show(self, kind, *options):
+        return json.loads(self.uroce("show", kind, "--json", "--socket", self.socket, *options))
+
+    def fields(self, kind):
+        said = self.uroce("show", kind, "--help").split("beside device, client, pid and command:\n")[1]
+        return [line.split()[0] for line in said.splitlines() if line]
+
+    def kinds(self):
+        listed = self.uroce("show", "--help").split("Subcommands:\n")[1].split("\n\n")[0]
+        return [line.split()[0] for line in listed.splitlines() if line.split()[0] not in ("client", "user", "peer", "restart")]
+
+    def test_fields(self):
+        self.demo()
+        self.traffic()
+        expected = {"qp", "mr", "pd", "cq"}
+        if shutil.which("rping"):
+            expected.add("cm_id")
+            self.start([UROCE_RUN, "--socket", self.socket, "rping", "-s", "-a", "10.117.0.1"])
+        limit = time.monotonic() + 30 * harness.SLOW
+        while missing := {kind for kind in expected if not self.show(kind)}:
+            self.assertLess(time.monotonic(), limit, missing)
+            time.sleep(0.1)
+        for kind in self.kinds():
+            known = self.fields(kind)
+            for row in self.show(kind):
+                self.assertEqual(list(row)[:4], ["device", "client", "pid", "command"])
+                self.assertEqual([name for name in row if name in known], list(row)[4:], f"{kind}: the order is that of --help")
+
+    def test_filters(self):
+        self.demo()
+        self.traffic()
+        both = self.show("qp")
+        self.assertEqual({row["command"] for row in both}, {"client_pair"})
+        self.assertEqual([row["qpn"] for row in self.show("qp", "--pid", both[0]["pid"])], [row["qpn"] for row in both])
+        self.assertEqual(self.show("cq", "--pid", os.getpid()), [])
+        self.assertEqual([row["device"] for row in self.show("qp", "--address", "10.117.0.2")], ["uroce0"])
+        self.assertEqual(len(self.show("qp", "--qpn", both[0]["qpn"])), 2, "one end and the other")
+        self.assertEqual(self.show("qp", "--qpn", "0x1"), [])
+        self.assertIn("10.117", self.uroce("show", "qp", "--address", "10.117", code=2))
+
+    def test_growth_since_a_file(self):
+        self.demo()
+        mark = self.directory / "mark"
+        mark.write_text(self.uroce("stat", "--interval", "0", "--json", "--socket", self.socket))
+        self.traffic()
+        before = self.counter("rx_packets")
+        grown = json.loads(self.uroce("stat", "--json", "--since", mark, "--socket", self.socket))[0]
+        self.assertGreaterEqual(grown["growth"]["rx_packets"], before)
+        self.assertLessEqual(grown["growth"]["rx_packets"], grown["counters"]["rx_packets"])
+        self.assertIn(str(self.directory), self.uroce("stat", "--since", self.directory / "none", "--socket", self.socket, code=1))
 
 
 class SocketOption(Tools):

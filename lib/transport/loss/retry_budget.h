@@ -39,6 +39,10 @@ class RetryBudget {
     return true;
   }
 
+  /// Retries for timeouts and sequence errors.
+  uint8_t left() const { return left_; }
+  uint8_t rnr_left() const { return rnr_left_; }
+
   template <class Archive>
   void persist(Archive& archive) {
     auto& [left, rnr_left] = *this;

@@ -67,6 +67,16 @@ void describe_recovery(const Recovery& r, bool selective, QpTransportStatus& sta
   status.parked = r.requests_ahead.count();
 }
 
+void describe_work(const Qp& qp, Nanos now, QpTransportStatus& status) {
+  const auto& tx = qp.tx;
+  if (qp.cold->spec.sq.header != nullptr) status.sends_posted = tx.sq.next() - tx.oldest + tx.sq.available();
+  if (qp.cold->spec.rq.entries != 0) status.recvs_posted = qp.rx.rq.available();
+  status.in_flight = static_cast<uint32_t>(std::max(distance(tx.sent, tx.una), 0));
+  status.retries_left = tx.retries.left();
+  status.rnr_retries_left = tx.retries.rnr_left();
+  if (tx.deadline != kNever) status.timer = std::max(tx.deadline - now, Nanos{0});
+}
+
 }  // namespace
 
 void apply_attributes(Context& ctx, Qp& qp, const QpAttr& attr, QpAttrMask mask) {
@@ -154,6 +164,7 @@ QpAttr query_attributes(const Qp& qp) {
 QpTransportStatus query_status(const Qp& qp, Nanos now) {
   const QpCold& cold = *qp.cold;
   QpTransportStatus status;
+  describe_work(qp, now, status);
   status.congestion = cold.algorithm;
   status.window = qp.tx.window;
   status.cnps_sent = cold.cnp.sent();

@@ -94,7 +94,7 @@ Outcome report_recv(Context& ctx, const Qp& qp, queues::Cqe& cqe, bool solicited
   cqe.qpn = qp.qpn;
   cqe.timestamp_ns = static_cast<uint64_t>(ctx.now.count());
   const bool success = cqe.status == static_cast<uint8_t>(WcStatus::success);
-  (success ? ctx.counters.recv_completions : ctx.counters.error_completions).add();
+  success ? ctx.counters.recv_completions.add() : ctx.counters.add_error(static_cast<WcStatus>(cqe.status));
   return write_completion(ctx, *qp.rx.recv_cq, cqe, solicited || !success);
 }
 

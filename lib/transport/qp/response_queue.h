@@ -41,6 +41,7 @@ class ResponseQueue {
   bool reply_pending() const { return reply_pending_; }
   Psn reply_psn() const { return reply_psn_; }
   uint8_t syndrome() const { return syndrome_; }
+  wire::NakCode nak_code() const { return static_cast<wire::NakCode>(wire::Aeth{syndrome_, 0}.code()); }
   wire::AethKind reply_kind() const { return wire::Aeth{syndrome_, 0}.kind(); }
   void on_reply_sent() { reply_pending_ = false; }
 

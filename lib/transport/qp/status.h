@@ -18,12 +18,17 @@ struct QpTransportStatus {
   Retransmission recovery = Retransmission::go_back_n;  ///< with this peer; automatic: discovery goes on
   Nanos srtt{0};                                        ///< smoothed round-trip time; 0: not known
   struct Retransmitted {
-    uint64_t fast = 0;     ///< a SACK or a later response showed the loss
-    uint64_t probe = 0;    ///< after a silence shorter than a timeout
-    uint64_t timeout = 0;  ///< after a timeout
-    uint64_t nak = 0;      ///< after a NAK
-  } retransmitted{};       ///< packets, by cause
-  uint32_t parked = 0;     ///< requests in the reorder buffer
+    uint64_t fast = 0;        ///< a SACK or a later response showed the loss
+    uint64_t probe = 0;       ///< after a silence shorter than a timeout
+    uint64_t timeout = 0;     ///< after a timeout
+    uint64_t nak = 0;         ///< after a NAK
+  } retransmitted{};          ///< packets, by cause
+  uint32_t parked = 0;        ///< requests in the reorder buffer
+  uint32_t sends_posted = 0;  ///< work requests without a completion yet
+  uint32_t recvs_posted = 0;  ///< without those of a shared receive queue
+  uint32_t in_flight = 0;     ///< packets sent and not acknowledged
+  uint8_t retries_left = 0, rnr_retries_left = 0;
+  Nanos timer = kNever;  ///< until the ACK timeout or the end of the RNR wait; kNever: neither runs
 };
 
 }  // namespace uroce::transport

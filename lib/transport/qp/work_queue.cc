@@ -73,7 +73,7 @@ Outcome complete(const Context& ctx, const Qp& qp, uint64_t wr_id, WrOpcode opco
   cqe.status = static_cast<uint8_t>(status);
   cqe.opcode = static_cast<uint8_t>(queues::completion_opcode(opcode));
   cqe.timestamp_ns = static_cast<uint64_t>(ctx.now.count());
-  (status == WcStatus::success ? ctx.counters.send_completions : ctx.counters.error_completions).add();
+  status == WcStatus::success ? ctx.counters.send_completions.add() : ctx.counters.add_error(status);
   return write_completion(ctx, *qp.send_cq, cqe, status != WcStatus::success);
 }
 

@@ -43,7 +43,7 @@ Outcome on_nak(Context& ctx, Qp& qp, const wire::Packet& packet, bool responses_
   const bool sequence_error = code == wire::NakCode::psn_sequence;
   // 9.7.5.1.1: the responses before an error come first.
   if (responses_missing && !sequence_error) return {};
-  ctx.counters.naks_received.add();
+  ctx.counters.add_nak_received(code);
   if (sequence_error) return on_sequence_error(ctx, qp, packet.bth.psn, responses_missing);
   return Outcome::fail(Failure::requester, status_of(code));
 }

@@ -82,7 +82,7 @@ void send_reply(Context& ctx, Qp& qp) {
   switch (qp.responses.reply_kind()) {
     case wire::AethKind::ack: ctx.counters.acks_sent.add(); break;
     case wire::AethKind::rnr_nak: ctx.counters.rnr_naks_sent.add(); break;
-    default: ctx.counters.naks_sent.add(); break;
+    default: ctx.counters.add_nak_sent(qp.responses.nak_code()); break;
   }
   qp.responses.on_reply_sent();
   if (qp.selective && !ack_says_all(ctx, qp)) return send_sack(ctx, qp);

@@ -79,6 +79,8 @@ TEST(CounterTable, NamesEachCounterOnceAndSaysWhatItMeans) {
   EXPECT_EQ(metric_of("rx_packets").family, "uroce_rx_packets");
   EXPECT_EQ(metric_of("drop_icrc").family, "uroce_rx_dropped_packets");
   EXPECT_EQ(metric_of("drop_icrc").reason, "icrc");
+  EXPECT_EQ(metric_of("failed_retry_exceeded").family, "uroce_failed_completions");
+  EXPECT_EQ(metric_of("nak_sent_remote_access").reason, "remote_access");
 }
 
 }  // namespace

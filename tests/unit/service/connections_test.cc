@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -15,7 +14,6 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "client/daemon_link.h"
 #include "client/in_process_cm.h"
@@ -26,6 +24,7 @@
 #include "service/server.h"
 #include "tests/unit/client/endpoints.h"
 #include "tests/unit/service/cm_program.h"
+#include "tests/unit/service/server_place.h"
 #include "wire/packet.h"
 
 namespace uroce::service {
@@ -63,7 +62,6 @@ class ConnectionsTest : public testing::TestWithParam<Way> {
     server_.reset();
     stop_connections();
     world_.stop();
-    std::filesystem::remove_all(folder_);
   }
   /// As a stack that ends.
   void stop_connections() {
@@ -83,8 +81,7 @@ class ConnectionsTest : public testing::TestWithParam<Way> {
     return program.resolved(remote, type);
   }
   static CmAddress address(std::size_t device, uint16_t port) { return {World::gid(device), port}; }
-  /// The same socket by another name: a connection belongs to a name, so that one process can be several programs.
-  std::string socket_of(std::size_t program) const { return folder_ + std::string(program + 1, '/') + "socket"; }
+  std::string socket_of(std::size_t program) const { return place_.socket(program); }
   static void to_init(const CmId& id, QueuePair& qp) {
     const auto [attr, mask] = must(id.qp_attr(QpState::init));
     must(qp.modify(attr, mask));
@@ -125,8 +122,8 @@ class ConnectionsTest : public testing::TestWithParam<Way> {
     return Side(must(open_daemon_device(world_.device(device)->config().name, {socket_of(device)})));
   }
 
-  const std::string folder_ = testing::TempDir() + "uroce-connections-" + std::to_string(getpid());
-  const std::string socket_ = folder_ + "/socket";
+  ServerPlace place_{"connections"};
+  const std::string socket_ = place_.socket();
   const Way way_;
   World world_;
   std::unique_ptr<cm::Manager> connections_;

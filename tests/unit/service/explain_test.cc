@@ -1,7 +1,6 @@
 // Common mistakes and faults, each made, and what `uroce explain` says of it.
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -18,6 +17,7 @@
 #include "message/operator_messages.h"
 #include "service/server.h"
 #include "tests/unit/client/endpoints.h"
+#include "tests/unit/service/server_place.h"
 
 namespace uroce::service {
 namespace {
@@ -39,7 +39,6 @@ class ExplainTest : public testing::Test {
     b_.reset();
     server_.reset();
     world_.stop();
-    std::filesystem::remove_all(folder_);
   }
 
   void start(const Limits& limits) {
@@ -47,8 +46,7 @@ class ExplainTest : public testing::Test {
     server_ = must(Server::start({.socket = socket_, .max_clients = 64, .budgets = {.limits = limits, .users = {}}},
                                  {world_.device(0), world_.device(1)}, [](Severity, std::string_view) {}));
   }
-  /// A connection belongs to a name of the socket: one process can be several programs.
-  std::string another_program() { return folder_ + std::string(++programs_, '/') + "socket"; }
+  std::string another_program() { return place_.another_program(); }
   Context open(std::size_t n) { return must(open_daemon_device(world_.device(n)->config().name, {another_program()})); }
 
   /// Two programs, with a queue pair each, connected as `options` says.
@@ -94,13 +92,12 @@ class ExplainTest : public testing::Test {
     EXPECT_NE(text.find(words), std::string::npos) << text;
   }
 
-  const std::string folder_ = testing::TempDir() + "uroce-explain-" + std::to_string(getpid());
-  const std::string socket_ = folder_ + "/socket";
+  ServerPlace place_{"explain"};
+  const std::string socket_ = place_.socket();
   World world_{World::Mode::threaded};
   std::unique_ptr<Server> server_;
   std::optional<Side> a_, b_;
   std::optional<QueuePair> qa_, qb_;
-  std::size_t programs_ = 1;
 };
 
 TEST_F(ExplainTest, AProgramToWhichNothingHappened) {

@@ -2,7 +2,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <optional>
 
 #include <gtest/gtest.h>
@@ -12,6 +11,7 @@
 
 #include "service/server.h"
 #include "tests/unit/client/endpoints.h"
+#include "tests/unit/service/server_place.h"
 
 namespace uroce::service {
 namespace {
@@ -35,7 +35,6 @@ class FlowServerTest : public testing::Test {
     side_.reset();
     server_.reset();
     world_.stop();
-    std::filesystem::remove_all(folder_);
   }
   /// IPv4 from 10.0.0.`host` to this device.
   void write_frame(uint8_t host) {
@@ -46,8 +45,8 @@ class FlowServerTest : public testing::Test {
     side_->memory[29] = std::byte{host};
   }
 
-  const std::string folder_ = testing::TempDir() + "uroce-flow-" + std::to_string(getpid());
-  const std::string socket_ = folder_ + "/socket";
+  ServerPlace place_{"flow"};
+  const std::string socket_ = place_.socket();
   World world_{World::Mode::threaded};
   std::unique_ptr<Server> server_;
   std::optional<Side> side_;
@@ -82,7 +81,7 @@ TEST_F(FlowServerTest, WrongTablesAreRefused) {
   expect_error(create({&raw, &raw, &raw}), EINVAL, "power of two");
   expect_error(create({&raw, &datagrams}), EINVAL, "not a raw packet queue pair");
   expect_error(create({&raw}, {.fields = RxHashFields::from_bits(0x100)}), EINVAL, "0x100");
-  Side other(must(open_daemon_device(world_.device(0)->config().name, {folder_ + "//socket"})));  // another program
+  Side other(must(open_daemon_device(world_.device(0)->config().name, {place_.another_program()})));  // another program
   auto theirs = other.make_raw_qp();
   expect_error(create({&raw, &theirs}), EINVAL, "another context");
   EXPECT_TRUE(create(std::vector<const QueuePair*>(256, &raw)));

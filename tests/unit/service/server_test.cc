@@ -28,6 +28,7 @@
 #include "queues/layout.h"
 #include "service/sight.h"
 #include "tests/unit/client/endpoints.h"
+#include "tests/unit/service/server_place.h"
 
 namespace uroce::service {
 namespace {
@@ -50,7 +51,6 @@ class ServerTest : public testing::Test {
   ~ServerTest() override {
     server_.reset();
     world_.stop();
-    std::filesystem::remove_all(folder_);
   }
 
   void start(const Limits& limits, uint32_t max_clients = 64) {
@@ -62,8 +62,7 @@ class ServerTest : public testing::Test {
                              log_ += std::string(text) + "\n";
                            }));
   }
-  /// The same socket by another name: a connection belongs to a name, so that one process can be several programs.
-  std::string another_program() { return folder_ + std::string(++programs_, '/') + "socket"; }
+  std::string another_program() { return place_.another_program(); }
   Context open(const std::string& name) { return must(open_daemon_device(name, {another_program()})); }
   std::string name(std::size_t n) { return world_.device(n)->config().name; }
   std::string log() {
@@ -75,13 +74,12 @@ class ServerTest : public testing::Test {
     return world_.run_until(done);
   }
 
-  const std::string folder_ = testing::TempDir() + "uroce-server-" + std::to_string(getpid());
-  const std::string socket_ = folder_ + "/socket";
+  ServerPlace place_{"server"};
+  const std::string socket_ = place_.socket();
   World world_{World::Mode::threaded};
   std::mutex log_mutex_;
   std::string log_;
   std::unique_ptr<Server> server_;
-  std::size_t programs_ = 1;
 };
 
 TEST_F(ServerTest, ListsItsDevices) {
@@ -340,7 +338,7 @@ TEST_F(ServerTest, ASecondDaemonDoesNotTakeTheSocketOfALiveOne) {
 
 // It takes nobody in, and its backlog is full.
 TEST_F(ServerTest, ASecondDaemonDoesNotTakeTheSocketOfAStoppedOne) {
-  const std::string path = folder_ + "/stopped";
+  const std::string path = place_.folder() + "/stopped";
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof address.sun_path - 1);

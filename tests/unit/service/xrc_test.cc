@@ -1,6 +1,5 @@
 // XRC between programs: clients of a server in this process that pass descriptors of one file.
 #include <cerrno>
-#include <filesystem>
 #include <optional>
 
 #include <fcntl.h>
@@ -13,6 +12,7 @@
 #include "message/connection.h"
 #include "service/server.h"
 #include "tests/unit/client/endpoints.h"
+#include "tests/unit/service/server_place.h"
 
 namespace uroce::service {
 namespace {
@@ -36,7 +36,6 @@ class XrcServerTest : public testing::Test {
     close(file_);
     server_.reset();
     world_.stop();
-    std::filesystem::remove_all(folder_);
   }
   void start(const Limits& limits) {
     server_.reset();
@@ -45,16 +44,14 @@ class XrcServerTest : public testing::Test {
   }
   /// Each in a program of its own: the same socket by another name.
   Context open(std::size_t n) {
-    return must(
-        open_daemon_device(world_.device(n)->config().name, {folder_ + std::string(++programs_, '/') + "socket"}));
+    return must(open_daemon_device(world_.device(n)->config().name, {place_.another_program()}));
   }
 
-  const std::string folder_ = testing::TempDir() + "uroce-xrc-" + std::to_string(getpid());
-  const std::string socket_ = folder_ + "/socket";
+  ServerPlace place_{"xrc"};
+  const std::string socket_ = place_.socket();
   World world_{World::Mode::threaded};
   std::unique_ptr<Server> server_;
   int file_ = -1;
-  std::size_t programs_ = 1;
 };
 
 TEST_F(XrcServerTest, ProgramsShareADomainAndItsConnections) {

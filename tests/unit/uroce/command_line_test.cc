@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "net/address.h"
+
 namespace uroce::cli {
 namespace {
 
@@ -18,14 +20,37 @@ TEST(UroceCommandLine, NamesWhatToShow) {
   EXPECT_EQ(devices->command, Command::devices);
   EXPECT_TRUE(devices->json);
   EXPECT_EQ(devices->source.socket, "/s");
-  const std::pair<const char*, Command> kinds[] = {
-      {"qp", Command::show_qp}, {"mr", Command::show_mr}, {"cq", Command::show_cq}, {"client", Command::show_client}};
-  for (const auto& [word, command] : kinds) {
-    const auto options = parse({"show", word, "uroce1"});
-    ASSERT_TRUE(options) << word;
-    EXPECT_EQ(options->command, command);
+  const auto clients = parse({"show", "client", "uroce1"});
+  ASSERT_TRUE(clients);
+  EXPECT_EQ(clients->command, Command::show_client);
+  EXPECT_EQ(clients->source.device, "uroce1");
+  for (const ObjectKind& kind : object_kinds()) {
+    const auto options = parse({"show", kind.name, "uroce1", "--pid", "42"});
+    ASSERT_TRUE(options) << kind.name;
+    EXPECT_EQ(options->command, Command::show_objects);
+    EXPECT_EQ(options->objects, &kind);
     EXPECT_EQ(options->source.device, "uroce1");
+    EXPECT_EQ(options->filter.pid, 42);
   }
+}
+
+TEST(UroceCommandLine, FiltersByWhatAnObjectHas) {
+  const auto qp = parse({"show", "qp", "--qpn", "0x11", "--address", "10.0.0.2"});
+  ASSERT_TRUE(qp);
+  EXPECT_EQ(qp->filter.qpn, 0x11u);
+  EXPECT_EQ(qp->filter.address, net::parse_address("10.0.0.2").value());
+  EXPECT_TRUE(parse({"show", "cm_id", "--address", "fe80::1"}));
+  EXPECT_EQ(parse({"show", "cm_id", "--qpn", "1"}).error().code, 2);
+  EXPECT_EQ(parse({"show", "mr", "--address", "10.0.0.2"}).error().code, 2);
+  EXPECT_EQ(parse({"show", "user", "--pid", "1"}).error().code, 2);
+  const auto wrong = parse({"show", "qp", "--address", "10.0.0"});
+  EXPECT_EQ(wrong.error().code, 2);
+  EXPECT_NE(wrong.error().text.find("10.0.0"), std::string::npos) << wrong.error().text;
+}
+
+TEST(UroceCommandLine, HelpExplainsEachField) {
+  const std::string help = parse({"show", "cq", "--help"}).error().text;
+  EXPECT_NE(help.find("  unread   completions that were not polled yet"), std::string::npos) << help;
 }
 
 TEST(UroceCommandLine, StatsOnceOrAgainAndAgain) {
@@ -73,7 +98,7 @@ TEST(UroceCommandLine, PingsOrAnswers) {
 
 TEST(UroceCommandLine, NamesAnUnknownWordAndTheOthers) {
   const std::string commands = "devices, show, stat, top, capture, trace, ping, explain or doctor";
-  const std::string objects = "qp, mr, cq, client, user, peer or restart";
+  const std::string objects = "qp, cm_id, mr, mw, pd, cq, srq, ah, xrcd, flow, client, user, peer or restart";
   EXPECT_EQ(parse({"foo"}).error().text,
             "uroce: unknown word 'foo' behind \"uroce\"; write " + commands + "; see uroce --help");
   EXPECT_EQ(parse({"show", "foo"}).error().text,

@@ -24,7 +24,9 @@ TEST(Rates, AreWhatCountersGrewBy) {
   EXPECT_EQ(rates_table(rates, false),
             "DEVICE  COUNTER     TOTAL  PER SECOND\nuroce0  rx_packets    300         100\n");
   EXPECT_NE(rates_table(rates, true).find("timeouts"), std::string::npos);
-  const auto json = nlohmann::json::parse(rates_json(rates));
+  EXPECT_EQ(rates_table(rates, false, true),
+            "DEVICE  COUNTER     GROWTH  PER SECOND\nuroce0  rx_packets     200         100\n");
+  const auto json = nlohmann::json::parse(rates_json(rates, {}));
   EXPECT_EQ(json[0]["counters"]["rx_packets"], 300);
   EXPECT_EQ(json[0]["per_second"]["rx_packets"], 100.0);
 }
@@ -36,6 +38,22 @@ TEST(Rates, ADaemonStartedAnewCountsFromNothing) {
   EXPECT_DOUBLE_EQ(rate_of(rates[0], "rx_packets"), 10);
   EXPECT_DOUBLE_EQ(rate_of(rates[0], "new"), 5);
   EXPECT_DOUBLE_EQ(rate_of(rates[1], "rx_packets"), 7);
+}
+
+TEST(Rates, SinceASampleInAFile) {
+  const auto written = std::chrono::system_clock::time_point(1'700'000'000s);
+  const Sample first = sample(0ms, {{"uroce0", {{"rx_packets", 100}}}});
+  const Now now{std::chrono::steady_clock::time_point(9000ms), written + 4s};
+  const auto before = sample_in(rates_json(rates_between({}, first), written), now);
+  ASSERT_TRUE(before);
+  const auto rates = rates_between(*before, sample(9000ms, {{"uroce0", {{"rx_packets", 500}}}}));
+  EXPECT_EQ(rates[0].rates[0].growth, 400u);
+  EXPECT_DOUBLE_EQ(rate_of(rates[0], "rx_packets"), 100);
+  for (const char* text :
+       {"", "7", "{}", "[]", "[1]", R"([{"device": "a"}])", R"([{"device": "a", "time_ms": "x", "counters": {}}])",
+        R"([{"device": "a", "time_ms": 1, "counters": {"b": "c"}}])"}) {
+    EXPECT_FALSE(sample_in(text, now)) << text;
+  }
 }
 
 TEST(Rates, NothingIsMeasuredWithoutTime) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "net/address.h"
+#include "uroce/filter.h"
 #include "uroce/table.h"
 #include "uroce/values.h"
 
@@ -34,6 +35,10 @@ TEST(Table, NumbersInUnits) {
   EXPECT_EQ(short_number(999.9), "1.0 k");
   EXPECT_EQ(short_number(123456), "123 k");
   EXPECT_EQ(short_number(5.25e6), "5.2 M");
+  EXPECT_EQ(age_text(1540), "1.5 s ago");
+  EXPECT_EQ(age_text(599'000), "599 s ago");
+  EXPECT_EQ(age_text(3'600'000), "60 min ago");
+  EXPECT_EQ(age_text(36'000'000), "10 h ago");
 }
 
 TEST(Show, Devices) {
@@ -75,18 +80,51 @@ TEST(Show, HowADeviceSends) {
 }
 
 TEST(Show, ObjectsWithWhatTheDaemonTells) {
-  const std::vector<ObjectRow> rows{
-      {.device = "uroce0", .client = 3, .values = {{"qpn", "0x000011"}, {"state", "RTS"}, {"sq_psn", "7"}}},
-      {.device = "uroce1", .client = 12, .values = {{"qpn", "0xffffff"}, {"state", "\x1b[2J"}, {"dgid", ""}}}};
+  const std::vector<ObjectRow> rows{{.device = "uroce0",
+                                     .client = 3,
+                                     .pid = 42,
+                                     .command = "rping",
+                                     .values = {{"qpn", "0x000011"}, {"state", "RTS"}, {"sq_psn", "7"}}},
+                                    {.client = 12,
+                                     .pid = 4711,
+                                     .command = "a\x1b",
+                                     .values = {{"qpn", "0xffffff"}, {"state", "\x1b[2J"}, {"dgid", ""}}}};
   EXPECT_EQ(to_table(rows),
-            "DEVICE  CLIENT  QPN       STATE  SQ PSN  DGID\n"
-            "uroce0       3  0x000011  RTS         7  -\n"
-            "uroce1      12  0xffffff  ?[2J        -  -\n");
+            "DEVICE  CLIENT   PID  COMMAND  QPN       STATE  SQ PSN  DGID\n"
+            "uroce0       3    42  rping    0x000011  RTS         7  -\n"
+            "-           12  4711  a?       0xffffff  ?[2J        -  -\n");
+  EXPECT_EQ(to_table(rows, 40),
+            "DEVICE   PID  COMMAND  QPN       STATE\n"
+            "uroce0    42  rping    0x000011  RTS\n"
+            "-       4711  a?       0xffffff  ?[2J\n");
   const auto json = nlohmann::json::parse(to_json(rows));
   EXPECT_EQ(json[0]["sq_psn"], 7);
   EXPECT_EQ(json[0]["qpn"], "0x000011");
+  EXPECT_EQ(json[0]["pid"], 42);
+  EXPECT_EQ(json[0]["command"], "rping");
   EXPECT_TRUE(json[1]["dgid"].is_null());
-  EXPECT_EQ(to_table(std::vector<ObjectRow>{}), "DEVICE  CLIENT\n");
+  EXPECT_TRUE(json[1]["device"].is_null());
+  EXPECT_EQ(to_table(std::vector<ObjectRow>{}), "DEVICE  CLIENT  PID  COMMAND\n");
+}
+
+TEST(Show, RowsThatAFilterChooses) {
+  const ObjectRow qp{.pid = 42, .values = {{"qpn", "0x000011"}, {"dest_qpn", "0x000012"}, {"dgid", "10.0.0.2"}}};
+  EXPECT_TRUE(chooses({}, qp));
+  EXPECT_TRUE(chooses({.pid = 42, .qpn = 0x12, .address = ipv4("10.0.0.2")}, qp));
+  EXPECT_TRUE(chooses({.qpn = 0x11}, qp));
+  EXPECT_FALSE(chooses({.pid = 43}, qp));
+  EXPECT_FALSE(chooses({.qpn = 0x1}, qp));
+  EXPECT_FALSE(chooses({.address = ipv4("10.0.0.20")}, qp));
+  const ObjectRow id{.values = {{"local", "[fe80::1]:7471"}, {"remote", "10.0.0.2:20"}, {"state", "10.0.0.9"}}};
+  EXPECT_TRUE(chooses({.address = ipv4("fe80::1")}, id));
+  EXPECT_TRUE(chooses({.address = ipv4("10.0.0.2")}, id));
+  EXPECT_FALSE(chooses({.address = ipv4("10.0.0.9")}, id));
+  EXPECT_FALSE(chooses({.qpn = 0x11}, id));
+  for (const char* text : {"", "[", "[fe80", ":", "x:1", "0x"}) {
+    const ObjectRow odd{.values = {{"local", text}, {"qpn", text}}};
+    EXPECT_FALSE(chooses({.address = ipv4("10.0.0.9")}, odd)) << text;
+    EXPECT_FALSE(chooses({.qpn = 0}, odd)) << text;
+  }
 }
 
 TEST(Values, InPeoplesWords) {
