@@ -76,6 +76,35 @@ class Manifests(harness.Case):
                 else:
                     self.assertLessEqual({word for word in command if word.startswith("-")}, options_of(*command[:2] if command[0] == "uroce" else command[:1]))
 
+    def check(self, *files):
+        done = subprocess.run(["/usr/bin/python3", pathlib.Path(__file__).with_name("kubernetes_schema.py"), *files], capture_output=True, text=True,
+                              timeout=60 * harness.SLOW, check=False)
+        if done.returncode == 77:
+            self.skipTest("python3-kubernetes is missing; config/packages.txt names it")
+        self.assertEqual(done.stderr, "")
+        return done.stdout
+
+    def test_they_fit_the_schema(self):
+        """The files, and the pod of the page."""
+        files = sorted((CONFIG / "kubernetes").glob("*.yaml"))
+        for number, block in enumerate(re.findall(r"^```\n(apiVersion: .*?)^```$", (CONFIG / "containers.md").read_text(), re.MULTILINE | re.DOTALL)):
+            files.append(self.directory / f"page-{number}.yaml")
+            files[-1].write_text(block)
+        self.assertGreaterEqual(len(files), 3)
+        self.assertEqual(self.check(*files), "")
+
+    def test_what_does_not_fit_is_told(self):
+        good = (CONFIG / "kubernetes" / "daemonset.yaml").read_text()
+        for old, new, fault in (("selector:", "selectr:", "DaemonSet.spec.selectr is no member"),
+                                ("hostNetwork: true", "hostNetwork: 'yes'", "hostNetwork is 'yes', and has to be of type bool"),
+                                ("- name: uroced\n          image:", "- image:", "Invalid value for `name`"),
+                                ("apiVersion: apps/v1", "apiVersion: v1", "no v1 DaemonSet is in the schema")):
+            with self.subTest(fault):
+                self.assertIn(old, good)
+                bad = self.directory / "bad.yaml"
+                bad.write_text(good.replace(old, new, 1))
+                self.assertIn(fault, self.check(bad))
+
     def test_volumes_images_and_variables_exist(self):
         stages = set(re.findall(r" AS (\w+)$", (CONFIG / "container" / "Dockerfile").read_text(), re.MULTILINE))
         images = {"uroce": "daemon", "uroce-programs": "programs"}

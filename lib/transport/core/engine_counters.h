@@ -32,7 +32,7 @@ struct EngineCounters {
   Counter raw_received;                  ///< frames that a rule gave to a raw packet QP, with the copies for sniffers
   Counter raw_unclaimed;                 ///< sent to this device itself, where no rule takes it
   Counter guesses;                       ///< frames that name what their sender should not know (base/guess_table.h)
-  std::array<Counter, 22> errors;        ///< error_completions, by WcStatus
+  std::array<Counter, 24> errors;        ///< error_completions, by WcStatus
   std::array<Counter, 4> naks_sent_for;  ///< naks_sent, by wire::NakCode; there is no RD
   std::array<Counter, 4> naks_received_for;
 
