@@ -107,8 +107,8 @@ bool names_option(const std::vector<std::string>& args, std::initializer_list<st
 
 bool names_lcores(const std::vector<std::string>& args) { return names_option(args, {"l", "c", "S", "lcores"}); }
 
-std::string interface_argument(std::string_view name) {
-  return fmt::format("--vdev={}0,iface={}", kKernelInterfaceDriver, name);
+std::string interface_argument(std::string_view name, std::size_t number) {
+  return fmt::format("--vdev={}{},iface={}", kKernelInterfaceDriver, number, name);
 }
 
 std::string_view device_argument(std::string_view devargs, std::string_view key) {

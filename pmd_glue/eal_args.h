@@ -1,6 +1,7 @@
 // Checks and completes EAL arguments before EAL sees them, because EAL answers a bad argument with a page of usage.
 #pragma once
 
+#include <cstddef>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -67,8 +68,8 @@ constexpr std::string_view fault_of_lcores(std::string_view text) {
   if (text.find_first_not_of("0123456789,-()@") == std::string_view::npos) return {};
   return "it may contain only digits and , - ( ) @ as for EAL's --lcores, like \"0,1\" or \"(0,1)@2\"";
 }
-/// The argument for a port on the kernel's interface `name`.
-std::string interface_argument(std::string_view name);
+/// The argument for a port on the kernel's interface `name`, the `number`th of such ports, from 0.
+std::string interface_argument(std::string_view name, std::size_t number = 0);
 
 /// The value of `key` in "name,key=value,..."; empty when it is missing.
 std::string_view device_argument(std::string_view devargs, std::string_view key);

@@ -47,18 +47,21 @@ struct Words {
   bool no_seccomp = false;
   SubsystemSettings subsystem{};
   std::vector<std::string> namespaces{};
-  std::string config{}, interface{}, lcores{};
+  std::vector<std::string> interfaces{};
+  std::string config{}, lcores{};
   bool version = false;
 };
 
 void add_disks(arguments::Command& program, Options& options, Words& words) {
   program.text("-c,--config", words.config,
-               "Configuration file (TOML): interface, lcores; subsystems, their namespaces and hosts");
+               "Configuration file (TOML): interface, listen, lcores; subsystems, their namespaces and hosts");
   program.text("--nqn", words.subsystem.nqn, "Name of the subsystem");
   program.texts("--namespace", words.namespaces, "Path of a block device or file, or memory:SIZE; may be repeated");
   program.texts("--allow-host", words.subsystem.hosts,
                 "NQN of a host that may connect; may be repeated (default: every host)");
-  program.text("--listen", options.listen.address, "Address to listen on (default: every address of every device)");
+  program.texts("--listen", options.listen.addresses,
+                "Address to listen on, which discovery tells hosts; may be repeated, for several paths (default: every "
+                "address of every device, and discovery tells the one that it was asked at)");
   program.number("--port", options.listen.port, 1, 65535, "Port to listen on (default: 4420)");
   program.number("--max-queues", options.listen.max_queues, 1, 16384,
                  "Most queues of all hosts together (default: 1024)");
@@ -67,7 +70,8 @@ void add_disks(arguments::Command& program, Options& options, Words& words) {
 }
 
 void add_network(arguments::Command& program, Options& options, Words& words) {
-  program.text("--interface", words.interface, "Network interface of the kernel, which keeps it, as the port");
+  program.texts("--interface", words.interfaces,
+                "Network interface of the kernel, which keeps it, as a port; may be repeated");
   const auto take_lcores = [&words](const std::string& text) {
     words.lcores = text;
     return std::string(glue::fault_of_lcores(text));
@@ -88,7 +92,7 @@ void add_network(arguments::Command& program, Options& options, Words& words) {
 
 /// Without a port of its own the program uses the daemon's.
 std::string fault_of_network(Options& options, const Words& words) {
-  const bool port = !words.interface.empty() || !options.eal.empty();
+  const bool port = !words.interfaces.empty() || !options.eal.empty();
   if (options.daemon && (port || !options.stack.addresses.empty() || !words.lcores.empty())) {
     return "the daemon has its own ports and lcores; leave --interface, --address, --lcores and EAL arguments out";
   }
@@ -114,19 +118,22 @@ std::string fault_of_network(Options& options, const Words& words) {
   } else if (!words.lcores.empty()) {
     options.eal.push_back("--lcores=" + words.lcores);
   }
-  if (!words.interface.empty()) options.eal.push_back(glue::interface_argument(words.interface));
+  for (std::size_t number = 0; number < words.interfaces.size(); ++number) {
+    options.eal.push_back(glue::interface_argument(words.interfaces[number], number));
+  }
   return {};
 }
 
-/// The command line's choice of a port and of lcores goes before the file's.
+/// The command line's choice of ports, of addresses and of lcores goes before the file's.
 Result<void> take_file(Options& options, Words& words) {
   if (words.config.empty()) return {};
   auto read = read_config(words.config);
   if (!read) return std::unexpected(read.error());
   options.subsystems = std::move(read->subsystems);
   const bool daemon = options.daemon || !options.daemon_options.socket.empty();
-  if (words.interface.empty() && options.eal.empty() && !daemon) words.interface = std::move(read->interface);
+  if (words.interfaces.empty() && options.eal.empty() && !daemon) words.interfaces = std::move(read->interfaces);
   if (words.lcores.empty() && !glue::names_lcores(options.eal) && !daemon) words.lcores = std::move(read->lcores);
+  if (options.listen.addresses.empty()) options.listen.addresses = std::move(read->listen);
   return {};
 }
 

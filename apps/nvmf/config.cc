@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <toml++/toml.h>
+#include <algorithm>
 #include <cerrno>
 #include <set>
 
@@ -19,18 +20,39 @@ std::unexpected<Error> refuse(const std::string& path, const toml::node& at, con
   return fail(EINVAL, fmt::format("{}:{}: {}", path, at.source().begin.line, why));
 }
 
-Result<std::vector<std::string>> strings(const std::string& path, const toml::table& table, std::string_view key) {
+Result<std::vector<std::string>> strings(const std::string& path, const toml::node& node, std::string_view key) {
   std::vector<std::string> out;
-  const toml::node* const node = table.get(key);
-  if (node == nullptr) return out;
-  const toml::array* const list = node->as_array();
-  if (list == nullptr) return refuse(path, *node, fmt::format("{} is no list; write {} = [\"...\"]", key, key));
+  const toml::array* const list = node.as_array();
+  if (list == nullptr) return refuse(path, node, fmt::format("{} is no list; write {} = [\"...\"]", key, key));
   for (const toml::node& one : *list) {
     const auto text = one.value<std::string>();
     if (!text) return refuse(path, one, fmt::format("an entry of {} is no text; write it in quotes", key));
     out.push_back(*text);
   }
   return out;
+}
+Result<std::vector<std::string>> strings(const std::string& path, const toml::table& table, std::string_view key) {
+  const toml::node* const node = table.get(key);
+  return node == nullptr ? std::vector<std::string>() : strings(path, *node, key);
+}
+
+/// One name, or a list of them.
+Result<std::vector<std::string>> read_interfaces(const std::string& path, const toml::node& node) {
+  auto names = node.is_array() ? strings(path, node, "interface") : std::vector{node.value_or(std::string())};
+  if (!names) return names;
+  if (names->empty() || std::ranges::find(*names, std::string()) != names->end()) {
+    return refuse(path, node, "interface names nothing; write interface = \"eth0\", or [\"eth0\", \"eth1\"]");
+  }
+  return names;
+}
+
+Result<std::vector<std::string>> read_listen(const std::string& path, const toml::node& node) {
+  auto addresses = strings(path, node, "listen");
+  // An empty list says that the target listens nowhere, and not that it does everywhere.
+  if (addresses && addresses->empty()) {
+    return refuse(path, node, "listen is empty; name an address, or leave it out for every address");
+  }
+  return addresses;
 }
 
 Result<std::string> read_lcores(const std::string& path, const toml::node& node) {
@@ -91,8 +113,15 @@ Result<Config> read_config(const std::string& path) {
   std::set<std::string> names;
   for (const auto& [key, node] : file) {
     if (key == "interface") {
-      out.interface = node.value_or(std::string());
-      if (out.interface.empty()) return refuse(path, node, "interface names nothing; write interface = \"eth0\"");
+      auto interfaces = read_interfaces(path, node);
+      if (!interfaces) return std::unexpected(interfaces.error());
+      out.interfaces = std::move(*interfaces);
+      continue;
+    }
+    if (key == "listen") {
+      auto addresses = read_listen(path, node);
+      if (!addresses) return std::unexpected(addresses.error());
+      out.listen = std::move(*addresses);
       continue;
     }
     if (key == "lcores") {
@@ -103,8 +132,9 @@ Result<Config> read_config(const std::string& path) {
     }
     const toml::array* const list = node.as_array();
     if (key != "subsystem" || list == nullptr || !list->is_array_of_tables()) {
-      return refuse(path, node,
-                    fmt::format("unknown key {}; the file has interface, lcores and tables [[subsystem]]", key.str()));
+      return refuse(
+          path, node,
+          fmt::format("unknown key {}; the file has interface, lcores, listen and tables [[subsystem]]", key.str()));
     }
     for (const toml::node& one : *list) {
       auto made = read_subsystem(path, *one.as_table());

@@ -1,6 +1,7 @@
 // The configuration file of uroce_nvmf. config/nvmf.toml is a sample.
 //
-//   interface = "eth0"                                   # left out: the daemon's devices
+//   interface = "eth0"                                   # or ["eth0", "eth1"]; left out: the daemon's devices
+//   listen = ["192.0.2.1"]                               # left out: every address
 //   lcores = "1-2"                                       # left out: one CPU
 //
 //   [[subsystem]]
@@ -22,8 +23,9 @@ namespace uroce::nvmf {
 Result<NamespaceSettings> parse_namespace(const std::string& text);
 
 struct Config {
-  std::string interface{};  ///< of the kernel, as the port; empty where the file names none
-  std::string lcores{};     ///< EAL's --lcores; empty where the file names none
+  std::vector<std::string> interfaces{};  ///< of the kernel, as the ports; empty where the file names none
+  std::vector<std::string> listen{};      ///< addresses; empty where the file names none
+  std::string lcores{};                   ///< EAL's --lcores; empty where the file names none
   std::vector<SubsystemSettings> subsystems{};
 };
 

@@ -21,16 +21,26 @@ namespace {
 constexpr Nanos kEventsEvery = 1ms;
 constexpr uint8_t kReadsAtOnce = 16;
 
-Result<CmAddress> address_of(const ListenSettings& settings) {
-  CmAddress address{.port = settings.port};
-  if (settings.address.empty()) return address;
+Result<CmAddress> address_of(const std::string& text, uint16_t port) {
+  CmAddress address{.port = port};
   in_addr v4{};
-  if (inet_pton(AF_INET, settings.address.c_str(), &v4) == 1) {
+  if (inet_pton(AF_INET, text.c_str(), &v4) == 1) {
     address.ip = Gid::from_ipv4(ntohl(v4.s_addr));
-  } else if (inet_pton(AF_INET6, settings.address.c_str(), address.ip.bytes.data()) != 1) {
-    return fail(EINVAL, "--listen " + settings.address + " is not an IP address; write one like 192.0.2.1");
+  } else if (inet_pton(AF_INET6, text.c_str(), address.ip.bytes.data()) != 1) {
+    return fail(EINVAL, "cannot listen on " + text + ", which is not an IP address; write one like 192.0.2.1");
   }
   return address;
+}
+
+Result<std::vector<CmAddress>> addresses_of(const ListenSettings& settings) {
+  if (settings.addresses.empty()) return std::vector{CmAddress{.port = settings.port}};
+  std::vector<CmAddress> out;
+  for (const std::string& text : settings.addresses) {
+    const auto address = address_of(text, settings.port);
+    if (!address) return std::unexpected(address.error());
+    out.push_back(*address);
+  }
+  return out;
 }
 
 std::string text_of(const Gid& ip) {
@@ -75,18 +85,33 @@ void reject(CmId& id, CmStatus status) {
 
 }  // namespace
 
+Result<std::vector<Portal>> ListenSettings::portals() const {
+  const auto listened = addresses_of(*this);
+  if (!listened) return std::unexpected(listened.error());
+  std::vector<Portal> out;
+  for (const CmAddress& one : *listened) {
+    const bool every = one.ip == Gid{} || one.ip == Gid::from_ipv4(INADDR_ANY);
+    if (!every) out.push_back(portal_of(one));
+  }
+  return out;
+}
+
 Result<std::unique_ptr<Connections>> Connections::listen(Network& network, std::vector<Orders*> orders,
                                                          Reports& reports, const ListenSettings& settings) {
-  const auto address = address_of(settings);
-  if (!address) return std::unexpected(address.error());
+  const auto addresses = addresses_of(settings);
+  if (!addresses) return std::unexpected(addresses.error());
   auto channel = network.connections().create_channel();
   if (!channel) return std::unexpected(channel.error());
-  auto listener = network.connections().create_id(*channel, PortSpace::tcp, QpType::rc);
-  if (!listener) return std::unexpected(listener.error());
-  if (auto done = listener->bind(*address); !done) return std::unexpected(done.error());
-  if (auto done = listener->listen(128); !done) return std::unexpected(done.error());
+  std::vector<CmId> listeners;
+  for (const CmAddress& address : *addresses) {
+    auto listener = network.connections().create_id(*channel, PortSpace::tcp, QpType::rc);
+    if (!listener) return std::unexpected(listener.error());
+    if (auto done = listener->bind(address); !done) return std::unexpected(done.error());
+    if (auto done = listener->listen(128); !done) return std::unexpected(done.error());
+    listeners.push_back(std::move(*listener));
+  }
   return std::unique_ptr<Connections>(
-      new Connections(network, std::move(orders), reports, settings, std::move(*channel), std::move(*listener)));
+      new Connections(network, std::move(orders), reports, settings, std::move(*channel), std::move(listeners)));
 }
 
 bool Connections::poll(Nanos now) {
@@ -126,7 +151,7 @@ void Connections::put(uint32_t reactor, Order order) {
 
 void Connections::handle(const CmEvent& event) {
   if (event.type == CmEventType::connect_request) return on_request(event);
-  if (event.id == listener_.number()) {
+  if (std::ranges::find(listeners_, event.id, &CmId::number) != listeners_.end()) {
     lost_ |= event.type == CmEventType::device_removal;
     return;
   }

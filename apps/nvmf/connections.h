@@ -12,20 +12,23 @@
 #include "nvmf/admission.h"
 #include "nvmf/handover.h"
 #include "nvmf/network.h"
+#include "nvmf/target.h"
 
 namespace uroce::nvmf {
 
 struct ListenSettings {
-  std::string address{};  ///< IPv4 or IPv6; empty: every address of every device
-  uint16_t port = 4420;   ///< assigned to NVMe over Fabrics
+  std::vector<std::string> addresses{};  ///< IPv4 or IPv6; empty: every address of every device
+  uint16_t port = 4420;                  ///< assigned to NVMe over Fabrics
   uint32_t max_queues = 1024;
+  /// The addresses, without those that stand for every address. Errors: EINVAL (one that is none).
+  Result<std::vector<Portal>> portals() const;
   Bounds bounds() const { return {.max_queues = max_queues}; }
 };
 
 /// One thread: that of the first reactor, which has the admin queues. The one with the fewest gets an I/O queue.
 class Connections {
  public:
-  /// `orders`: of the reactors, which report to `reports`. Errors: those of CmId::bind() and listen(); EINVAL (the
+  /// `orders`: of the reactors, which report to `reports`. Errors: those of CmId::bind() and listen(); EINVAL (an
   /// address).
   static Result<std::unique_ptr<Connections>> listen(Network& network, std::vector<Orders*> orders, Reports& reports,
                                                      const ListenSettings& settings);
@@ -54,13 +57,13 @@ class Connections {
   };
 
   Connections(Network& network, std::vector<Orders*> orders, Reports& reports, const ListenSettings& settings,
-              CmChannel channel, CmId listener)
+              CmChannel channel, std::vector<CmId> listeners)
       : network_(network),
         orders_(std::move(orders)),
         reports_(reports),
         settings_(settings),
         channel_(std::move(channel)),
-        listener_(std::move(listener)),
+        listeners_(std::move(listeners)),
         loads_(orders_.size()),
         admission_(settings.bounds()) {}
 
@@ -80,7 +83,7 @@ class Connections {
   Reports& reports_;
   const ListenSettings settings_;
   CmChannel channel_;
-  CmId listener_;
+  std::vector<CmId> listeners_;
   std::vector<uint32_t> loads_;
   std::map<uint32_t, Connection> connections_{};  // by the id's number
   Admission admission_;

@@ -36,7 +36,7 @@ nvme::IdentifyController identify_controller(const Subsystem& subsystem, uint16_
   page.iorcsz = sizeof(nvme::Response) / 16;
   page.msdbd = 1;
   if (subsystem.discovery) return page;
-  page.cmic = 1u << 1;  // a subsystem may have several controllers
+  page.cmic = 1u << 0 | 1u << 1;  // a subsystem may have several ports and controllers
   page.wctemp = page.cctemp = 0;
   page.sqes = 6u << 4 | 6;
   page.cqes = 4u << 4 | 4;

@@ -1,5 +1,6 @@
 // uroce_nvmf: an NVMe over Fabrics target over RDMA.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <atomic>
 #include <cerrno>
@@ -80,7 +81,9 @@ int serve(const Options& options) {
   Loops loops(**network, **reactors);
   if (auto started = loops.start(); !started) return say(started.error(), kFailed);
   fmt::print("uroce_nvmf: serving {} subsystem(s) on {} port {}\n", options.subsystems.size(),
-             options.listen.address.empty() ? "every address," : options.listen.address, options.listen.port);
+             options.listen.addresses.empty() ? "every address,"
+                                              : fmt::format("{}", fmt::join(options.listen.addresses, ", ")),
+             options.listen.port);
   std::fflush(stdout);
   while (!end_asked() && !(*reactors)->lost()) (*reactors)->run_once(0, clock_now());
   // The hosts hear of the end at once, and need not find out by a timeout.

@@ -11,7 +11,9 @@ namespace uroce::nvmf {
 Result<std::unique_ptr<Reactors>> Reactors::start(Network& network, std::vector<Subsystem> subsystems,
                                                   const ListenSettings& listen, uint32_t buffers) {
   const auto first_id = static_cast<uint16_t>(1 + randombytes_uniform(kLastFirstId));
-  std::unique_ptr<Reactors> made(new Reactors(std::move(subsystems), first_id, listen.bounds()));
+  auto portals = listen.portals();
+  if (!portals) return std::unexpected(portals.error());
+  std::unique_ptr<Reactors> made(new Reactors(std::move(subsystems), first_id, listen.bounds(), std::move(*portals)));
   const uint32_t count = network.reactors();
   std::vector<Orders*> orders;
   for (uint32_t index = 0; index < count; ++index) {

@@ -37,8 +37,8 @@ class Reactors {
   const QueueCounters& counters(uint32_t index) const { return reactors_[index]->counters(); }
 
  private:
-  Reactors(std::vector<Subsystem> subsystems, uint16_t first_id, const Bounds& bounds)
-      : target_(std::move(subsystems), first_id, bounds) {}
+  Reactors(std::vector<Subsystem> subsystems, uint16_t first_id, const Bounds& bounds, std::vector<Portal> portals)
+      : target_(std::move(subsystems), first_id, bounds, std::move(portals)) {}
 
   // Torn down from the last to the first.
   Target target_;

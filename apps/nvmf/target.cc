@@ -28,11 +28,29 @@ std::string_view text_of(const std::array<char, 256>& field) {
                             : std::string_view(field.data(), static_cast<std::size_t>(end - field.begin()));
 }
 
+nvme::DiscoveryEntry entry_of(const Subsystem& subsystem, const Portal& portal, uint16_t port_id) {
+  nvme::DiscoveryEntry entry{};
+  entry.transport = 1;
+  entry.address_family = portal.ipv6 ? 2 : 1;
+  entry.subsystem_type = 2;
+  entry.port_id = port_id;
+  entry.controller_id = nvme::kDynamicController;
+  entry.admin_queue_size = kAdminEntries;
+  put_text(entry.service_id, std::to_string(portal.port), ' ');
+  put_text(entry.subsystem_nqn, subsystem.nqn, '\0');
+  put_text(entry.address, portal.address, ' ');
+  entry.rdma.qp_type = 1;
+  entry.rdma.provider = 4;
+  entry.rdma.cm = 1;
+  return entry;
+}
+
 }  // namespace
 
-Target::Target(std::vector<Subsystem> subsystems, uint16_t first_id, const Bounds& bounds)
+Target::Target(std::vector<Subsystem> subsystems, uint16_t first_id, const Bounds& bounds, std::vector<Portal> portals)
     : subsystems_(std::move(subsystems)),
       first_id_(first_id),
+      portals_(std::move(portals)),
       controllers_(kControllers),
       holdings_(bounds, std::ranges::any_of(subsystems_, [](const auto& one) { return !one.hosts.empty(); })) {
   subsystems_.push_back(discovery_subsystem());
@@ -144,24 +162,14 @@ void Target::discovery_log(std::string_view host_nqn, const Portal& portal, uint
   const auto shown = [&](const Subsystem& one) { return !one.discovery && one.allows(host_nqn); };
   nvme::DiscoveryHeader header{};
   header.generation = 1;
-  header.records = static_cast<uint64_t>(std::ranges::count_if(subsystems_, shown));
+  std::vector<Portal> portals = portals_;
+  if (std::ranges::find(portals, portal) == portals.end()) portals.insert(portals.begin(), portal);
+  header.records = portals.size() * static_cast<uint64_t>(std::ranges::count_if(subsystems_, shown));
   put(header);
   for (const Subsystem& one : subsystems_) {
     if (!shown(one)) continue;
-    nvme::DiscoveryEntry entry{};
-    entry.transport = 1;
-    entry.address_family = portal.ipv6 ? 2 : 1;
-    entry.subsystem_type = 2;
-    entry.port_id = 1;
-    entry.controller_id = nvme::kDynamicController;
-    entry.admin_queue_size = kAdminEntries;
-    put_text(entry.service_id, std::to_string(portal.port), ' ');
-    put_text(entry.subsystem_nqn, one.nqn, '\0');
-    put_text(entry.address, portal.address, ' ');
-    entry.rdma.qp_type = 1;
-    entry.rdma.provider = 4;
-    entry.rdma.cm = 1;
-    put(entry);
+    uint16_t port_id = 0;
+    for (const Portal& each : portals) put(entry_of(one, each, ++port_id));
   }
 }
 

@@ -23,6 +23,7 @@ struct Portal {
   std::string address{};
   bool ipv6 = false;
   uint16_t port = 4420;
+  friend bool operator==(const Portal&, const Portal&) = default;
 };
 
 /// The result of Connect for a queue.
@@ -37,8 +38,9 @@ class Target {
  public:
   /// The discovery subsystem is added. Controllers have the kControllers ids from `first_id` on, kLastFirstId at most.
   /// Draw it: a host that has not noticed the end of an earlier target refuses another controller with an id that it
-  /// knows of that subsystem.
-  explicit Target(std::vector<Subsystem> subsystems, uint16_t first_id = 1, const Bounds& bounds = {});
+  /// knows of that subsystem. `portals`: where hosts may connect to, for the discovery log.
+  explicit Target(std::vector<Subsystem> subsystems, uint16_t first_id = 1, const Bounds& bounds = {},
+                  std::vector<Portal> portals = {});
 
   /// Connect (NVMe-oF 1.1, 3.3). `queue_id` is that of the RDMA connection, and `entries` the size of its receive
   /// queue. The controller is a new one for the admin queue, and else that of the admin queue. `address` is the host's:
@@ -51,7 +53,8 @@ class Target {
   void leave(Controller& controller, uint16_t queue_id, uint32_t joined_at, const std::string& address);
   std::size_t controllers() const;
 
-  /// Bytes [offset, ...) of the log page for this host: the subsystems that it may connect to, at this portal.
+  /// Bytes [offset, ...) of the log page for this host: the subsystems that it may connect to, at each of the target's
+  /// portals, and before them at `portal`, where the host is, if it is none of them.
   void discovery_log(std::string_view host_nqn, const Portal& portal, uint64_t offset, std::span<std::byte> out) const;
 
  private:
@@ -63,6 +66,7 @@ class Target {
 
   std::vector<Subsystem> subsystems_;  ///< never changes
   const uint16_t first_id_;
+  const std::vector<Portal> portals_;
   mutable std::mutex mutex_;                              ///< guards the following
   std::vector<std::shared_ptr<Controller>> controllers_;  ///< by id - first_id_; null where free
   uint16_t next_id_ = 0;

@@ -1,9 +1,14 @@
 """Linux's own NVMe initiator over RDMA, in the guest: what is done to every target."""
 
+import hashlib
+import os
 import re
 
+import harness
 import rig as rigs
 import storage
+
+UROCE_NVMF = harness.BUILD / "apps" / "nvmf" / "uroce_nvmf"
 
 SUBSYSTEM = "nqn.2026-01.example:disks"
 HOST = "nqn.2014-08.org.nvmexpress:uuid:4a6f3c1e-0f3b-4a1c-9d55-2a5d8c3b7e01"
@@ -66,6 +71,44 @@ class Case(storage.Case):
         files.make()
         files.mount()
         return files
+
+
+class UroceCase(Case):
+    """uroce_nvmf on a file of this side."""
+
+    listen = None  # where not at `address` alone
+
+    def setUp(self):
+        super().setUp()
+        self.image = self.directory / "disk"
+        self.image.touch()
+        os.truncate(self.image, DISK_MIB << 20)
+        self.target = None
+
+    def start_target(self, *options, eal=()):
+        self.run_target(*eal, "--nqn", SUBSYSTEM, "--namespace", self.image, "--listen", self.listen or self.address, *options)
+
+    def run_target(self, *words):
+        self.target = self.start([UROCE_NVMF, *words], env=self.rig.env)
+        self.target.wait_for("serving", 20)
+
+    def compare(self, files):
+        self.assertIsNone(self.target.process.poll(), str(self.target))
+        files.verify_on_host(self.image)
+
+    def compare_bytes(self, device, mib):
+        """The disk's beginning, as both sides see it."""
+        read = self.guest_run(f"dd if={device} bs=1M count={mib} iflag=direct 2>/dev/null | sha256sum", 120)
+        with self.image.open("rb") as image:
+            self.assertEqual(read.split()[0], hashlib.sha256(image.read(mib << 20)).hexdigest())
+
+    def start_fio(self, device, mib):
+        return self.rig.guest.start("cd /run && " + FIO.format(device, f"{mib}m", ""), 240)
+
+    def await_io(self):
+        """Until more blocks were written than before. The path to the disk counts them, not the disk."""
+        self.guest_run("written() { set -- $(cat /sys/block/nvme*c*n1/stat); echo $5; }; before=$(written); n=0; until "
+                       "[ $(written) -gt $((before + 20)) ]; do n=$((n + 1)); [ $n -lt 300 ] || exit 1; sleep 0.1; done", 90)
 
 
 class AnyTarget:

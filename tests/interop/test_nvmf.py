@@ -4,7 +4,6 @@
 test_nvmf.py [part of a case's name]...
 """
 
-import hashlib
 import os
 import pathlib
 import re
@@ -19,49 +18,11 @@ import rig as rigs  # noqa: E402
 import storage  # noqa: E402
 
 
-UROCE_NVMF = harness.BUILD / "apps" / "nvmf" / "uroce_nvmf"
 SEED = int(os.environ.get("UROCE_SEED", "1"))
 RESTARTS = 3
 
 
-class UroceCase(nvme.Case):
-    """uroce_nvmf on a file of this side."""
-
-    listen = None  # where not at `address` alone
-
-    def setUp(self):
-        super().setUp()
-        self.image = self.directory / "disk"
-        self.image.touch()
-        os.truncate(self.image, nvme.DISK_MIB << 20)
-        self.target = None
-
-    def start_target(self, *options, eal=()):
-        command = [UROCE_NVMF, *eal, "--nqn", nvme.SUBSYSTEM, "--namespace", self.image, "--listen", self.listen or self.address,
-                   *options]
-        self.target = self.start(command, env=self.rig.env)
-        self.target.wait_for("serving", 20)
-
-    def compare(self, files):
-        self.assertIsNone(self.target.process.poll(), str(self.target))
-        files.verify_on_host(self.image)
-
-    def compare_bytes(self, device, mib):
-        """The disk's beginning, as both sides see it."""
-        read = self.guest_run(f"dd if={device} bs=1M count={mib} iflag=direct 2>/dev/null | sha256sum", 120)
-        with self.image.open("rb") as image:
-            self.assertEqual(read.split()[0], hashlib.sha256(image.read(mib << 20)).hexdigest())
-
-    def start_fio(self, device, mib):
-        return self.rig.guest.start("cd /run && " + nvme.FIO.format(device, f"{mib}m", ""), 240)
-
-    def await_io(self):
-        """Until more blocks were written than before. The path to the disk counts them, not the disk."""
-        self.guest_run("written() { set -- $(cat /sys/block/nvme*c*n1/stat); echo $5; }; before=$(written); n=0; until "
-                       "[ $(written) -gt $((before + 20)) ]; do n=$((n + 1)); [ $n -lt 300 ] || exit 1; sleep 0.1; done", 90)
-
-
-class Uroce(nvme.AnyTarget, UroceCase):
+class Uroce(nvme.AnyTarget, nvme.UroceCase):
     def test_hosts_that_may_connect(self):
         self.start_target("--allow-host", nvme.HOST)
         self.connect(host=nvme.OTHER_HOST, code=1)
@@ -87,7 +48,7 @@ class Uroce(nvme.AnyTarget, UroceCase):
         self.assertEqual(self.target.wait(20), 0, str(self.target))
 
 
-class OwnStack(UroceCase):
+class OwnStack(nvme.UroceCase):
     """The target's stack is in its own process, on an interface of the kernel, with two lcores."""
 
     wire = 4
@@ -161,7 +122,7 @@ class Restarts:
         self.assertIsNone(self.target.process.poll(), str(self.target))
 
 
-class Restart(Restarts, UroceCase):
+class Restart(Restarts, nvme.UroceCase):
     """The daemon survives, and tells the host that the target's connections have ended."""
 
 
@@ -235,7 +196,7 @@ class Faults:
         self.run_case("1m", lose=0.0005, repeat=0.02, delay=0.0005)
 
 
-class Lossy(Faults, UroceCase):
+class Lossy(Faults, nvme.UroceCase):
     pass
 
 

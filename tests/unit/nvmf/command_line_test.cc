@@ -57,6 +57,20 @@ TEST(Lcores, AreTheCommandLines) {
   EXPECT_EQ(eal({"--daemon"}), Words{});
 }
 
+TEST(Ports, AreSeveral) {
+  const Words two = eal({"--interface", "eth0", "--interface", "eth1"});
+  ASSERT_EQ(two.size(), 5u);
+  EXPECT_EQ(two[3], kInterface[0]);
+  EXPECT_EQ(two[4], "--vdev=net_uroce_kif1,iface=eth1");
+}
+
+TEST_F(File, ListensWhereTheCommandLineSays) {
+  std::ofstream(path_) << "listen = [\"192.0.2.1\", \"198.51.100.1\"]\n";
+  const auto listen = [&](const Words& words) { return parse(with_file(words))->listen.addresses; };
+  EXPECT_EQ(listen({}), (Words{"192.0.2.1", "198.51.100.1"}));
+  EXPECT_EQ(listen({"--listen", "192.0.2.2", "--listen", "192.0.2.3"}), (Words{"192.0.2.2", "192.0.2.3"}));
+}
+
 TEST(Lcores, AreRefusedWhereTheyMeanNothing) {
   expect_refused({"--interface", "eth0", "--lcores", "0;1"}, "--lcores: it may contain only digits and , - ( ) @");
   expect_refused({"-l", "1,2", "--", "--interface", "eth0", "--lcores", "3"}, "both name lcores");

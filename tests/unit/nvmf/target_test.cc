@@ -192,5 +192,41 @@ TEST_F(TargetTest, TellsWhatThereIs) {
       << "any host may discover";
 }
 
+class PortalsTest : public TargetOverRdma {
+ protected:
+  std::vector<std::string> listed(const ListenSettings& listen) {
+    serve({{.memory_bytes = 4 << 20}}, listen);
+    InitiatorQueue admin = queue(0);
+    (void)make_controller(admin, nvme::kDiscoveryNqn, kHostNqn);
+    EXPECT_EQ(status_of(admin.call(admin.keyed(log_command(nvme::kDiscoveryLog, 4096), 0, 4096))), Status::success);
+    std::vector<std::string> out;
+    for (uint64_t at = 1; at <= page_of<nvme::DiscoveryHeader>(admin).records; ++at) {
+      const auto entry = page_of<nvme::DiscoveryEntry>(admin, at * 1024);
+      const std::string_view address(entry.address.data(), entry.address.size());
+      out.emplace_back(address.substr(0, address.find(' ')));
+      EXPECT_EQ(entry.address_family, out.back().contains(':') ? 2 : 1);
+      EXPECT_EQ(entry.port_id, at);
+    }
+    host_.reset();
+    reactors_.reset();
+    return out;
+  }
+  // Addresses of devices 1 and 2, both of the target's daemon.
+  const std::string mine_ = "10.0.0.2", other_ = "10.0.0.3";
+};
+
+TEST_F(PortalsTest, AreAllInTheDiscoveryLog) {
+  using Addresses = std::vector<std::string>;
+  EXPECT_EQ(listed({}), Addresses{mine_});
+  EXPECT_EQ(listed({.addresses = {"::"}}), Addresses{mine_});
+  EXPECT_EQ(listed({.addresses = {other_, mine_}}), (Addresses{other_, mine_}));
+}
+
+TEST_F(PortalsTest, AreAddresses) {
+  const auto portals = ListenSettings{.addresses = {"192.0.2.1", "eth0"}}.portals();
+  ASSERT_FALSE(portals);
+  EXPECT_NE(portals.error().text.find("cannot listen on eth0"), std::string::npos) << portals.error().text;
+}
+
 }  // namespace
 }  // namespace uroce::nvmf
