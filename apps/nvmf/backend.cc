@@ -60,6 +60,12 @@ class FileBackend final : public Backend {
   ~FileBackend() override { close(fd_); }
   void submit(Io& io, IoRing& ring) override { ring.submit(io, fd_); }
 
+ protected:
+  uint64_t size_now() const override {
+    const off_t end = lseek(fd_, 0, SEEK_END);
+    return end < 0 ? 0 : static_cast<uint64_t>(end);
+  }
+
  private:
   int fd_;
 };
@@ -76,6 +82,13 @@ std::string way_out(int code, const std::string& path) {
 }
 
 }  // namespace
+
+bool Backend::look_at_size() {
+  const uint64_t before = bytes(), now = size_now();
+  if (now < block_bytes_) return false;
+  bytes_.store(now, std::memory_order_relaxed);
+  return now / block_bytes_ != before / block_bytes_;
+}
 
 Result<std::unique_ptr<Backend>> make_memory_backend(uint64_t bytes) {
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -1,6 +1,7 @@
 // The bytes of a namespace: in memory, or in a file or block device through io_uring.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,16 +21,21 @@ class IoRing;
 class Backend {
  public:
   virtual ~Backend() = default;
-  uint64_t bytes() const { return bytes_; }
+  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   /// The smallest unit that it can read and write, bytes.
   uint32_t block_bytes() const { return block_bytes_; }
   virtual void submit(Io& io, IoRing& ring) = 0;
+  /// One thread. Takes the size that the file or device has now, and says whether that is another number of blocks. One
+  /// that has lost its last block, or cannot tell its size, keeps the one that it had.
+  bool look_at_size();
 
  protected:
   Backend(uint64_t bytes, uint32_t block_bytes) : bytes_(bytes), block_bytes_(block_bytes) {}
+  /// Bytes, as of now.
+  virtual uint64_t size_now() const { return bytes(); }
 
  private:
-  uint64_t bytes_;
+  std::atomic<uint64_t> bytes_;
   uint32_t block_bytes_;
 };
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <expected>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "base/time.h"
@@ -47,6 +48,10 @@ class CommandDispatcher {
 
   /// The admin queue: a held Asynchronous Event Request has been answered.
   void event_answered() { controller_->event_answered(); }
+  /// CDW0 of an event that is due, by a request that is held (Controller::take_event()).
+  std::optional<uint32_t> take_event() {
+    return queue_id_ == 0 && connected() ? controller_->take_event() : std::nullopt;
+  }
   /// The admin queue: a reset has forgotten the event requests that are still held, if there are some.
   bool forgot_events() const { return queue_id_ == 0 && connected() && controller_->events_held() == 0; }
 

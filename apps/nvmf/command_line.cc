@@ -36,7 +36,8 @@ Examples:
     uroce_nvmf --daemon --nqn nqn.2024-01.org.example:try --namespace memory:1G
   On the host (Linux, as root):
     nvme connect -t rdma -a 192.0.2.1 -s 4420 -n nqn.2024-01.org.example:try
-Signals: SIGTERM and SIGINT end the connections and then the program.
+Signals: SIGTERM and SIGINT end the connections and then the program. After SIGHUP it takes the sizes that disks have now,
+and tells the hosts.
 Exit codes: 0 success, 1 failure, 2 unusable command line or configuration.)";
 }
 

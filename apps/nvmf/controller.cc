@@ -49,6 +49,12 @@ Reply Controller::property_get(uint8_t attributes, uint32_t offset) const {
     case nvme::kVs: return {.result = nvme::kVersion};
     case nvme::kCc: return {.result = cc_};
     case nvme::kCsts: return {.result = csts_.load()};
+    // CAP says that these parts are not there. SPDK's `identify` asks for some of them all the same.
+    case nvme::kNssr:
+    case nvme::kCmbloc:
+    case nvme::kCmbsz:
+    case nvme::kBpinfo:
+    case nvme::kPmrcap: return {};
     default: return refuse(Status::invalid_field);
   }
 }
@@ -83,6 +89,16 @@ void Controller::reset() {
   queues_granted_ = kIoQueues;
   events_held_ = 0;
   async_event_config_ = 0;
+  changed_.clear();
+  told_ = false;
+  features_ = {};
+}
+
+std::optional<uint32_t> Controller::take_event() {
+  const bool wanted = (async_event_config_ & nvme::kNamespaceNotices) != 0;
+  if (changed_.empty() || told_ || !wanted || events_held_ == 0) return std::nullopt;
+  told_ = true;
+  return nvme::kNamespaceNotice;
 }
 
 uint64_t Controller::admin_data_bytes(const nvme::Command& command) {
@@ -130,7 +146,7 @@ Reply Controller::identify(const nvme::Command& command, std::span<std::byte> da
   }
 }
 
-Reply Controller::log_page(const nvme::Command& command, std::span<std::byte> data, const DiscoveryLog* log) const {
+Reply Controller::log_page(const nvme::Command& command, std::span<std::byte> data, const DiscoveryLog* log) {
   const uint64_t offset = uint64_t{command.cdw13} << 32 | command.cdw12;
   if (offset % 4 != 0) return refuse(Status::invalid_field);
   const auto page = static_cast<uint8_t>(command.cdw10);
@@ -142,11 +158,25 @@ Reply Controller::log_page(const nvme::Command& command, std::span<std::byte> da
   switch (page) {
     case nvme::kHealthLog: copy_page(health_log(), offset, data); return {};
     case nvme::kFirmwareLog: copy_page(firmware_log(), offset, data); return {};
-    // No entries: errors are in the responses, and the namespaces stay as they are.
-    case nvme::kErrorLog:
-    case nvme::kChangedNamespaces: std::ranges::fill(data, std::byte{0}); return {};
+    case nvme::kChangedNamespaces: return changed_namespaces(command, offset, data), Reply{};
+    // No entries: errors are in the responses.
+    case nvme::kErrorLog: std::ranges::fill(data, std::byte{0}); return {};
     default: return refuse(Status::invalid_log_page);
   }
+}
+
+/// NVMe 1.4, 5.14.1.4: reading it ends the event, unless the host retains that.
+void Controller::changed_namespaces(const nvme::Command& command, uint64_t offset, std::span<std::byte> data) {
+  std::array<uint32_t, nvme::kMostChanged> list{};
+  if (changed_.size() > list.size()) {
+    list[0] = nvme::kAllNamespaces;
+  } else {
+    std::ranges::copy(changed_, list.begin());
+  }
+  copy_page(list, offset, data);
+  if ((command.cdw10 & nvme::kRetainEvent) != 0) return;
+  changed_.clear();
+  told_ = false;
 }
 
 Reply Controller::set_feature(const nvme::Command& command) {
@@ -169,7 +199,11 @@ Reply Controller::set_feature(const nvme::Command& command) {
       keep_alive_ms_ = command.cdw11;
       return {};
     case nvme::kVolatileWriteCache: return refuse(Status::feature_not_changeable);
-    default: return refuse(Status::invalid_field);
+    default: {
+      if (subsystem_.discovery) return refuse(Status::invalid_field);
+      const auto done = features_.set(command);
+      return done ? Reply{} : refuse(done.error());
+    }
   }
 }
 
@@ -179,7 +213,11 @@ Reply Controller::get_feature(const nvme::Command& command) const {
     case nvme::kAsyncEventConfig: return {.result = async_event_config_};
     case nvme::kKeepAliveTimer: return {.result = keep_alive_ms_};
     case nvme::kVolatileWriteCache: return {.result = 1};
-    default: return refuse(Status::invalid_field);
+    default: {
+      if (subsystem_.discovery) return refuse(Status::invalid_field);
+      const auto kept = features_.get(command);
+      return kept ? Reply{.result = *kept} : refuse(kept.error());
+    }
   }
 }
 

@@ -11,10 +11,12 @@
 #include <expected>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 
 #include "base/time.h"
+#include "nvmf/kept_features.h"
 #include "nvmf/nvme.h"
 #include "nvmf/sizes.h"
 #include "nvmf/subsystem.h"
@@ -79,6 +81,11 @@ class Controller {
   void event_answered() { --events_held_; }
   /// Asynchronous Event Requests that are held. A reset forgets them, and the queue answers them.
   uint32_t events_held() const { return events_held_; }
+  /// A namespace has another size. The host hears of it where it wants to.
+  void namespace_changed(uint32_t nsid) { changed_.insert(nsid); }
+  /// CDW0 of an event for the host, if one is due and a request is held for it. It is then told, and the next one is
+  /// due once the host has read the log page.
+  std::optional<uint32_t> take_event();
 
   /// Any thread. Lets an I/O queue `queue_id` join, if it may now. Returns resets(), with which it leaves.
   std::optional<uint32_t> join(uint16_t queue_id);
@@ -102,7 +109,8 @@ class Controller {
 
  private:
   Reply identify(const nvme::Command& command, std::span<std::byte> data) const;
-  Reply log_page(const nvme::Command& command, std::span<std::byte> data, const DiscoveryLog* log) const;
+  Reply log_page(const nvme::Command& command, std::span<std::byte> data, const DiscoveryLog* log);
+  void changed_namespaces(const nvme::Command& command, uint64_t offset, std::span<std::byte> data);
   Reply set_feature(const nvme::Command& command);
   Reply get_feature(const nvme::Command& command) const;
   void configure(uint32_t cc);
@@ -119,6 +127,9 @@ class Controller {
   uint32_t keep_alive_ms_;
   uint32_t async_event_config_ = 0;
   uint32_t events_held_ = 0;
+  std::set<uint32_t> changed_{};  ///< namespaces, until the host has read the log page
+  bool told_ = false;             ///< of changed_, by an event
+  KeptFeatures features_{};
   // All queues share these.
   std::atomic<uint32_t> csts_{0};
   std::atomic<uint32_t> resets_{0};  ///< written before csts_

@@ -36,8 +36,10 @@ nvme::IdentifyController identify_controller(const Subsystem& subsystem, uint16_
   page.iorcsz = sizeof(nvme::Response) / 16;
   page.msdbd = 1;
   if (subsystem.discovery) return page;
+  page.oaes = nvme::kNamespaceNotices;
   page.cmic = 1u << 0 | 1u << 1;  // a subsystem may have several ports and controllers
-  page.wctemp = page.cctemp = 0;
+  page.wctemp = nvme::kWarningKelvin;
+  page.cctemp = nvme::kCriticalKelvin;
   page.sqes = 6u << 4 | 6;
   page.cqes = 4u << 4 | 4;
   page.nn = static_cast<uint32_t>(subsystem.namespaces.size());
@@ -49,7 +51,7 @@ nvme::IdentifyController identify_controller(const Subsystem& subsystem, uint16_
 
 nvme::IdentifyNamespace identify_namespace(const Namespace& one) {
   nvme::IdentifyNamespace page{};
-  page.nsze = page.ncap = page.nuse = one.blocks;
+  page.nsze = page.ncap = page.nuse = one.blocks();
   page.nmic = 1;  // controllers share it
   page.nguid = one.nguid;
   page.formats[0].lbads = one.block_shift;

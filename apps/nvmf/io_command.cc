@@ -11,7 +11,8 @@ using nvme::Status;
 namespace {
 
 bool fits(uint64_t first, uint64_t count, const Namespace& target) {
-  return first <= target.blocks && count <= target.blocks - first;
+  const uint64_t blocks = target.blocks();
+  return first <= blocks && count <= blocks - first;
 }
 
 nvme::DatasetRange range_at(std::span<const std::byte> data, std::size_t index) {

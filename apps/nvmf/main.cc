@@ -20,6 +20,8 @@ namespace uroce::nvmf {
 namespace {
 
 constexpr int kOk = 0, kFailed = 1, kUnusable = 2;
+std::atomic<bool> hung_up{false};  // by SIGHUP
+static_assert(std::atomic<bool>::is_always_lock_free);
 constexpr Nanos kFarewell = std::chrono::milliseconds(100);
 
 Nanos clock_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
@@ -85,7 +87,10 @@ int serve(const Options& options) {
                                               : fmt::format("{}", fmt::join(options.listen.addresses, ", ")),
              options.listen.port);
   std::fflush(stdout);
-  while (!end_asked() && !(*reactors)->lost()) (*reactors)->run_once(0, clock_now());
+  while (!end_asked() && !(*reactors)->lost()) {
+    (*reactors)->run_once(0, clock_now());
+    if (hung_up.load(std::memory_order_relaxed) && hung_up.exchange(false)) (*reactors)->look_at_disks();
+  }
   // The hosts hear of the end at once, and need not find out by a timeout.
   (*reactors)->close();
   for (const Nanos limit = clock_now() + kFarewell; clock_now() < limit;) (*reactors)->run_once(0, clock_now());
@@ -103,6 +108,7 @@ int run(int argc, char** argv) {
   privilege::prepare_privileges();
   catch_end_signals();
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGHUP, [](int) { hung_up.store(true, std::memory_order_relaxed); });
   return serve(*options);
 }
 

@@ -109,7 +109,18 @@ static_assert(sizeof(ConnectData) == 1024);
 /// CATTR of Connect: the host does without flow control of the submission queue.
 inline constexpr uint8_t kDisableSqFlow = 1u << 2;
 
-enum Property : uint32_t { kCap = 0x00, kVs = 0x08, kCc = 0x14, kCsts = 0x1c };
+enum Property : uint32_t {
+  kCap = 0x00,
+  kVs = 0x08,
+  kCc = 0x14,
+  kCsts = 0x1c,
+  // Of parts that CAP says are not there.
+  kNssr = 0x20,
+  kCmbloc = 0x38,
+  kCmbsz = 0x3c,
+  kBpinfo = 0x40,
+  kPmrcap = 0xe00,
+};
 inline constexpr uint32_t kVersion = 0x00010400;  ///< 1.4.0
 inline constexpr uint32_t kCcEnable = 1, kCstsReady = 1, kCstsFatal = 2, kCstsShutdownComplete = 2u << 2;
 
@@ -216,8 +227,13 @@ enum NamespaceIdType : uint8_t { kNguid = 2 };
 // --- Features and log pages ----------------------------------------------------------------------------------------
 
 enum Feature : uint8_t {
+  kArbitration = 0x01,
+  kPowerManagement = 0x02,
+  kTemperatureThreshold = 0x04,
+  kErrorRecovery = 0x05,
   kVolatileWriteCache = 0x06,
   kNumberOfQueues = 0x07,
+  kWriteAtomicity = 0x0a,
   kAsyncEventConfig = 0x0b,
   kKeepAliveTimer = 0x0f,
 };
@@ -229,6 +245,15 @@ enum LogPage : uint8_t {
   kChangedNamespaces = 0x04,
   kDiscoveryLog = 0x70
 };
+
+inline constexpr uint32_t kRetainEvent = 1u << 15;      ///< in CDW10 of Get Log Page
+inline constexpr std::size_t kMostChanged = 1024;       ///< entries of the log of changed namespaces
+inline constexpr uint32_t kNamespaceNotices = 1u << 8;  ///< in OAES and the feature
+/// CDW0 of an event's response: the log page, the event "namespace attribute changed", the type "notice".
+inline constexpr uint32_t kNamespaceNotice = uint32_t{kChangedNamespaces} << 16 | 0u << 8 | 2;
+
+/// WCTEMP and CCTEMP as NVMe 1.4 (5.15.2.2) recommends them, Kelvin.
+inline constexpr uint16_t kWarningKelvin = 0x157, kCriticalKelvin = 0x175;
 
 struct DiscoveryHeader {
   uint64_t generation;

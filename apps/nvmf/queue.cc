@@ -159,6 +159,17 @@ void Queue::end_held() {
   }
 }
 
+/// Once the controller has an event for the host.
+void Queue::tell_event() {
+  const auto event = commands_.take_event();
+  if (!event) return;
+  for (Request& one : requests_) {
+    if (one.stage != Request::Stage::held) continue;
+    commands_.event_answered();
+    return finish(one, {.result = *event});
+  }
+}
+
 void Queue::run_io(Request& request) {
   request.stage = Request::Stage::backend;
   if (request.plan.op == Io::Op::deallocate) return run_ranges(request);
@@ -221,6 +232,7 @@ void Queue::close() {
 void Queue::check(Nanos now) {
   if (closed_) return;
   if (commands_.over(now)) return close();
+  tell_event();
   if (commands_.silence(now) > kProbeAfter && !link_.probe(now)) close();
 }
 

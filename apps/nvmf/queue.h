@@ -60,8 +60,8 @@ class Queue final : private IoClient, private BufferTaker {
 
   /// Handles completions. True when there was one.
   bool poll(Nanos now);
-  /// Now and then: closes a queue whose controller has ended, whose host is silent, or that never sent a Connect. Asks
-  /// a host that has been silent for long whether it is there.
+  /// Now and then: tells the host of an event that is due, and closes a queue whose controller has ended, whose host is
+  /// silent, or that never sent a Connect. Asks a host that has been silent for long whether it is there.
   void check(Nanos now);
   /// Ends the queue pair, and for an admin queue the controller. Backends may still work on its requests.
   void close();
@@ -87,6 +87,7 @@ class Queue final : private IoClient, private BufferTaker {
   void run_admin(Request& request);
   void run_abort(Request& request);
   void end_held();
+  void tell_event();
   void run_io(Request& request);
   void run_ranges(Request& request);
   // Not inlined, so that it does not burden the path of reads and writes.

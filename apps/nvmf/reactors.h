@@ -30,6 +30,8 @@ class Reactors {
   // The first reactor's thread.
   /// Ends all connections. Later passes tell the hosts.
   void close() { connections_->close(); }
+  /// Takes the sizes that the disks have now. Later passes tell the hosts of those that changed.
+  void look_at_disks() { target_.look_at_disks(); }
   bool lost() const { return connections_->lost(); }
   const Connections& connections() const { return *connections_; }
 

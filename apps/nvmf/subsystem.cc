@@ -35,7 +35,6 @@ Result<Namespace> open_namespace(const SubsystemSettings& subsystem, const Names
   if (!backend) return std::unexpected(backend.error());
   Namespace made{.nsid = nsid};
   made.block_shift = static_cast<uint8_t>(std::countr_zero((*backend)->block_bytes()));
-  made.blocks = (*backend)->bytes() >> made.block_shift;
   made.nguid = digest<16>(subsystem.nqn + '\n' + std::to_string(nsid));
   made.backend = std::move(*backend);
   return made;

@@ -1,5 +1,5 @@
-// NVM subsystems and their namespaces: what hosts may connect to. Plain values, built at the start and never changed,
-// so that any thread may read them.
+// NVM subsystems and their namespaces: what hosts may connect to. Plain values, built at the start, of which nothing
+// changes but the sizes of disks, so that any thread may read them.
 #pragma once
 
 #include <array>
@@ -18,10 +18,11 @@ namespace uroce::nvmf {
 
 struct Namespace {
   uint32_t nsid = 1;
-  uint8_t block_shift = 12;  ///< log2 of the block size in bytes
-  uint64_t blocks = 0;
+  uint8_t block_shift = 12;         ///< log2 of the block size in bytes
   std::array<uint8_t, 16> nguid{};  ///< follows from the subsystem's NQN and nsid, so it stays the same after a restart
   std::unique_ptr<Backend> backend{};
+
+  uint64_t blocks() const { return backend->bytes() >> block_shift; }
 };
 
 struct Subsystem {

@@ -143,6 +143,18 @@ void Target::remove(Controller& controller, const std::string& address) {
   controllers_[static_cast<std::size_t>(controller.id() - first_id_)].reset();
 }
 
+void Target::look_at_disks() {
+  const std::scoped_lock lock(mutex_);
+  for (const Subsystem& subsystem : subsystems_) {
+    for (const Namespace& one : subsystem.namespaces) {
+      if (!one.backend->look_at_size()) continue;
+      for (const auto& controller : controllers_) {
+        if (controller != nullptr && &controller->subsystem() == &subsystem) controller->namespace_changed(one.nsid);
+      }
+    }
+  }
+}
+
 std::size_t Target::controllers() const {
   const std::scoped_lock lock(mutex_);
   return static_cast<std::size_t>(std::ranges::count_if(controllers_, [](const auto& one) { return one != nullptr; }));

@@ -53,6 +53,10 @@ class Target {
   void leave(Controller& controller, uint16_t queue_id, uint32_t joined_at, const std::string& address);
   std::size_t controllers() const;
 
+  /// The thread of the admin queues. Takes the sizes that the disks have now, and tells the hosts of those that
+  /// changed.
+  void look_at_disks();
+
   /// Bytes [offset, ...) of the log page for this host: the subsystems that it may connect to, at each of the target's
   /// portals, and before them at `portal`, where the host is, if it is none of them.
   void discovery_log(std::string_view host_nqn, const Portal& portal, uint64_t offset, std::span<std::byte> out) const;

@@ -39,6 +39,22 @@ class Uroce(nvme.AnyTarget, nvme.UroceCase):
         self.compare_bytes(device, 1)
         self.disconnect()
 
+    def test_tools(self):
+        """nvme-cli gets an answer to each of its questions."""
+        self.start_target()
+        device = self.connect()
+        self.assertRegex(self.guest_run("nvme list"), rf"{device} .* uroce_nvmf ")
+        self.assertIn(f"traddr={self.address}", self.guest_run("nvme list-subsys"))
+        self.assertRegex(self.guest_run(f"nvme smart-log {device}"), r"critical_warning\s*: 0")
+        self.assertRegex(self.guest_run(f"nvme error-log {device}"), r"error_count\s*: 0")
+        self.guest_run(f"nvme fw-log {device} && nvme changed-ns-list-log {device}")
+        self.guest_run(f"nvme get-property {device} -o 0x1c -H && nvme get-property {device} -o 0x20")
+        for feature in ("1", "2", "4", "5", "6", "7", "0xa", "0xb", "0xf"):
+            self.assertIn("urrent value", self.guest_run(f"nvme get-feature {device} -f {feature} -H"))
+        self.guest_run(f"nvme set-feature {device} -f 4 -v 330")
+        self.assertRegex(self.guest_run(f"nvme get-feature {device} -f 4"), "0x0*14a")
+        self.disconnect()
+
     def test_many_connects(self):
         self.start_target()
         for _ in range(4):

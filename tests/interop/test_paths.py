@@ -8,6 +8,7 @@ UROCE_PATH_DEATHS=20 cuts that many paths, in turn.
 import json
 import os
 import pathlib
+import signal
 import sys
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "system")]
@@ -99,6 +100,20 @@ class Paths(nvme.UroceCase):
         self.compare_bytes(device, MIB)
         self.disconnect()
         self.assertIsNone(self.target.process.poll(), str(self.target))
+
+    def test_disk_that_grows(self):
+        """The host hears of it on both paths, and reads what was changed."""
+        self.start_target()
+        device = self.connect_both()
+        self.assertEqual(self.size(device), nvme.DISK_MIB << 20)
+        os.truncate(self.image, 2 * nvme.DISK_MIB << 20)
+        self.target.process.send_signal(signal.SIGHUP)
+        self.until(f"[ $(blockdev --getsize64 {device}) = {2 * nvme.DISK_MIB << 20} ]")
+        self.fio(device, "1m", f"--offset={nvme.DISK_MIB}m")
+        for controller in self.controllers.values():
+            # The kernel has read it already.
+            self.assertNotIn("nsid", self.guest_run(f"nvme changed-ns-list-log /dev/{controller}").lower())
+        self.disconnect()
 
 
 class OwnStack(Paths):

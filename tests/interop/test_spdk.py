@@ -111,6 +111,7 @@ class Spdk(verbs.Case):
         said = self.finish(self.under(SPDK / "identify", "-d", HOST_MIB, "-r", self.where(f"subnqn:{SUBSYSTEM}")), 60)
         self.assertIn(f"controller at {ADDRESS}:{self.port}: {SUBSYSTEM}", said)
         self.assertRegex(said, rf"Size \(in LBAs\): +{DISK_MIB << 11} ")
+        self.assertNotIn("failed", said)
         for options in (("-q", "32", "-o", "4096", "-w", "randrw", "-M", "50"), ("-q", "8", "-o", "131072", "-w", "write")):
             with self.subTest(options=options):
                 self.run_perf_of_spdk(2, *options)
