@@ -22,7 +22,7 @@ def program(name):
     return module
 
 
-report, programs = program("report"), program("run_programs")
+report, programs, run_nvmf = program("report"), program("run_programs"), program("run_nvmf")
 OLD, NEW = ({"date": date, "machine": "m", "command": "c"} for date in ("2026-01-01", "2026-02-02"))
 
 
@@ -96,6 +96,42 @@ class Programs(unittest.TestCase):
         text = '{"benchmarks": [{"name": "icrc/avx2/copy/cold/4096/min_time:0.020/manual_time", "ns": 233.0, "times_memcpy": 1.4}]}'
         self.assertEqual([(c["row"], c["column"], c["median"]) for c in programs.icrc_cells(text)],
                          [("avx2/copy", "4096 cold", 233.0), ("avx2/copy", "4096 cold of memcpy", 1.4)])
+
+
+class Nvmf(unittest.TestCase):
+    SAID = ("Initialization complete. Launching workers.\n"
+            "RDMA (addr:10.117.0.2 subnqn:nqn.2026-01.example:disks) NSID 1 from core  1:   40000.00     156.25      24.75       9.20     801.00\n"
+            "{total}\n\n"
+            "Summary latency data for RDMA (addr:10.117.0.2 subnqn:nqn.2026-01.example:disks) NSID 1 from core  1:\n"
+            "  1.00000% :    12.345us\n 50.00000% :    24.100us\n 99.00000% :    80.500us\n 99.90000% :   190.250us\n 99.99000% :  1200.000us\n")
+    TOTAL = "Total                                                                  :   40000.00     156.25      24.75       9.20     801.00"
+
+    def test_what_perf_says(self):
+        self.assertEqual(run_nvmf.figures_of(self.SAID.format(total=self.TOTAL)), {"kiops": 40, "p50": 24.1, "p99": 80.5, "p99.9": 190.25})
+        self.assertIsNone(run_nvmf.figures_of("No valid NVMe controllers or AIO or URING devices found\n"))
+        self.assertIsNone(run_nvmf.figures_of(self.SAID.format(total="Total   :       0.00       0.00       0.00       0.00       0.00")))
+
+    def test_cells(self):
+        self.assertEqual(len(set(map(str, run_nvmf.all_cells()))), 40)
+        self.assertEqual([str(cell) for cell in run_nvmf.chosen("memory read *x4,device seqread *")],
+                         ["memory read 1x4", "memory read 32x4", "memory read 128x4", "device seqread 8x1"])
+        self.assertEqual(run_nvmf.chosen("memory reads"), [])
+
+    def test_ratios_are_of_each_round(self):
+        def figures(kiops, cpu):
+            return {"kiops": kiops, "cpu": cpu, "p50": 1, "p99": 2, "p99.9": 3}
+
+        rounds = [{"spdk": figures(10, 8), "uroce": figures(20, 10)}, {"spdk": figures(20, 5), "uroce": figures(20, 4)},
+                  {"spdk": figures(10, 9), "uroce": figures(15, 10)}]
+        cells = {c["column"]: c for c in run_nvmf.cells_of(run_nvmf.chosen("memory read 1x1")[0], rounds)}
+        self.assertEqual((cells["rate"]["median"], cells["rate"]["least"], cells["rate"]["most"]), (1.5, 1, 2))
+        self.assertEqual((cells["uroce kiops"]["median"], cells["spdk p99.9"]["median"]), (20, 3))
+        self.assertEqual(cells["per core"]["median"], 0.9)
+        self.assertTrue(results.missed(cells["per core"]))
+
+    def test_each_pattern_and_disk_has_cells(self):
+        self.assertEqual({cell.pattern for cell in run_nvmf.all_cells()}, set(run_nvmf.PATTERNS))
+        self.assertEqual({cell.disk for cell in run_nvmf.all_cells()}, set(run_nvmf.DISKS))
 
 
 if __name__ == "__main__":
