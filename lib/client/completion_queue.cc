@@ -16,13 +16,13 @@ namespace client {
 // --- Channel ---------------------------------------------------------------------------------------------------
 
 // The application may have made the descriptor blocking: poll first, and let one thread at a time read.
-ChannelImpl::Token ChannelImpl::take_token() {
+int ChannelImpl::take_token() {
   const NoCancel guard;
   pollfd waiting{.fd = fd_, .events = POLLIN, .revents = 0};
-  if (poll(&waiting, 1, 0) != 1) return Token::none;
-  if ((waiting.revents & POLLIN) == 0) return Token::ended;
-  char token = 0;
-  return read(fd_, &token, 1) == 1 ? Token::there : Token::none;
+  if (poll(&waiting, 1, 0) != 1) return kNone;
+  if ((waiting.revents & POLLIN) == 0) return kEnded;
+  uint8_t token = 0;
+  return read(fd_, &token, 1) == 1 ? token : kNone;
 }
 
 std::optional<uint32_t> ChannelImpl::take_last() {
@@ -32,20 +32,28 @@ std::optional<uint32_t> ChannelImpl::take_last() {
   return std::nullopt;
 }
 
-std::optional<uint32_t> ChannelImpl::take() {
-  const std::scoped_lock lock(mutex_);
-  // The engine raises the queue's count before it writes the token, so a token taken here guarantees a raised count.
-  const Token token = take_token();
-  if (token == Token::ended) return take_last();
-  if (token == Token::none) return std::nullopt;
+template <class Match>
+std::optional<uint32_t> ChannelImpl::take_in_turn(Match match) {
   // A linear search is cheap enough: a channel has few queues, and events are rarer than completions.
   for (std::size_t i = 0; i < queues_.size(); ++i) {
     CqImpl& cq = *queues_[(next_ + i) % queues_.size()];
-    if (!cq.take_event()) continue;
+    if (!match(cq) || !cq.take_event()) continue;
     next_ = (next_ + i + 1) % queues_.size();
     return cq.id();
   }
   return std::nullopt;
+}
+
+std::optional<uint32_t> ChannelImpl::take() {
+  const std::scoped_lock lock(mutex_);
+  // The engine raises the queue's count before it writes the token, so a token taken here guarantees a raised count.
+  const int token = take_token();
+  if (token == kEnded) return take_last();
+  if (token == kNone) return std::nullopt;
+  if (const auto id = take_in_turn([token](const CqImpl& cq) { return queues::event_token(cq.id()) == token; }))
+    return id;
+  // An older engine wrote the token, or remove() has taken another queue's.
+  return take_in_turn([](const CqImpl&) { return true; });
 }
 
 void ChannelImpl::add(CqImpl& cq) {
@@ -56,7 +64,7 @@ void ChannelImpl::add(CqImpl& cq) {
 void ChannelImpl::remove(CqImpl& cq) {
   const std::scoped_lock lock(mutex_);
   std::erase(queues_, &cq);
-  while (cq.take_event() && take_token() == Token::there) {
+  while (cq.take_event() && take_token() > kNone) {
   }
 }
 

@@ -35,17 +35,21 @@ class ChannelImpl {
   int fd() const { return fd_; }
   const std::shared_ptr<ContextImpl>& context() const { return context_; }
   const Object& object() const { return object_; }
-  /// The id of a completion queue with an event, round robin among queues; nullopt when there is no event. Once the
-  /// daemon is lost, each armed queue has one more event, at whatever step of raising it the engine died.
+  /// The id of the completion queue whose event is the oldest; nullopt when there is no event. Once the daemon is lost,
+  /// each armed queue has one more event, at whatever step of raising it the engine died.
   std::optional<uint32_t> take();
   void add(CqImpl& cq);
   /// Also discards the queue's pending events.
   void remove(CqImpl& cq);
 
  private:
-  enum class Token { none, there, ended };
-  Token take_token();
+  static constexpr int kNone = 0, kEnded = -1;
+  /// queues::event_token(), kNone or kEnded.
+  int take_token();
   std::optional<uint32_t> take_last();
+  /// The next of those queues that `match` and have an event. They take turns.
+  template <class Match>
+  std::optional<uint32_t> take_in_turn(Match match);
 
   std::shared_ptr<ContextImpl> context_;
   Object object_;

@@ -38,7 +38,7 @@ struct EventChannel {
   void pay_bytes(std::size_t most);
   /// Writes bytes, and returns how many fitted. Any thread, without the manager's lock.
   std::size_t write(std::size_t bytes) {
-    const std::size_t written = pipe.signal(bytes);
+    const std::size_t written = pipe.signal_many(bytes);
     changes.add();
     return written;
   }

@@ -159,9 +159,9 @@ void Cq::destroy(Cq* cq) {
 
 void Cq::fire() {
   if (channel_ == nullptr) return;
-  // Raise the count first: the application reads a token and then searches for the queue whose count has changed.
+  // Raise the count first: the application reads a token and then looks for its queue, whose count has changed.
   place_.header->fired.fetch_add(1, std::memory_order_release);
-  channel_->signal();
+  channel_->signal(id_);
 }
 
 }  // namespace uroce::control

@@ -1,10 +1,11 @@
-// A completion channel (ibv_create_comp_channel(3)): a descriptor with one token per event. The headers of the
-// completion queues show which of them fired.
+// A completion channel (ibv_create_comp_channel(3)): a descriptor with one token per event (queues::event_token()). The
+// headers of the completion queues count their events.
 #pragma once
 
 #include <memory>
 
 #include "control/event_pipe.h"
+#include "queues/layout.h"
 
 namespace uroce::control {
 
@@ -19,8 +20,8 @@ class CqChannel {
   int fd() const { return pipe_.read_end(); }
   int write_end() const { return pipe_.write_end(); }
   const std::shared_ptr<DeviceSession>& session() const { return session_; }
-  /// Adds a token; the caller has raised the queue's count. Any thread; takes no lock, because engines call it.
-  void signal() { pipe_.signal(); }
+  /// Adds a token; the caller has raised the count of queue `cq`. Any thread; takes no lock, because engines call it.
+  void signal(uint32_t cq) { pipe_.signal(queues::event_token(cq)); }
 
  private:
   std::shared_ptr<DeviceSession> session_;

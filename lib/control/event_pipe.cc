@@ -27,7 +27,9 @@ EventPipe::~EventPipe() {
   if (write_end_ >= 0) close(write_end_);
 }
 
-std::size_t EventPipe::signal(std::size_t count) {
+bool EventPipe::signal(uint8_t token) { return write(write_end_, &token, 1) == 1; }
+
+std::size_t EventPipe::signal_many(std::size_t count) {
   std::array<char, 256> tokens;
   tokens.fill(1);
   std::size_t added = 0;

@@ -1,9 +1,10 @@
-// A pipe of tokens: readable while an event waits, one byte per event.
+// A pipe of tokens: readable while an event waits, one byte per event, in the order in which they came.
 //
 // Not an eventfd, whose two sides share their flags: a reader in another process could make the writer block.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include <uroce/error.h>
 
@@ -25,9 +26,9 @@ class EventPipe {
   int write_end() const { return write_end_; }
   /// Adds one token. Any thread; never blocks. False: the pipe is full. A pipe holds 65536 tokens, or 4096 where the
   /// user has many pipes (fs.pipe-user-pages-soft).
-  bool signal() { return signal(1) == 1; }
+  bool signal(uint8_t token = 1);
   /// Adds up to `count` tokens by one system call, and returns how many fitted.
-  std::size_t signal(std::size_t count);
+  std::size_t signal_many(std::size_t count);
 
  private:
   EventPipe(int read_end, int write_end) : read_end_(read_end), write_end_(write_end) {}

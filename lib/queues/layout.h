@@ -124,6 +124,10 @@ struct CqHeader {
 };
 static_assert(sizeof(CqHeader) == 64);
 
+/// The byte on a channel's descriptor that stands for an event of completion queue `cq`. Neighbouring numbers, which
+/// the queues of a channel mostly have, differ. Older engines write 1 for all.
+constexpr uint8_t event_token(uint32_t cq) { return static_cast<uint8_t>(1 + cq % UINT8_MAX); }
+
 /// The header of a shared receive queue.
 struct SrqHeader {
   alignas(64) std::atomic<uint32_t> limit;  ///< raises srq_limit_reached once when fewer receives remain; 0: disarmed

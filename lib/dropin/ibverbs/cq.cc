@@ -1,6 +1,7 @@
 #include "dropin/ibverbs/cq.h"
 
 #include <endian.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <array>
@@ -79,6 +80,13 @@ std::size_t top_up(VerbsCq& cq) {
   return cq.taken.size();
 }
 
+bool raise(VerbsCq& cq) {
+  VerbsChannel& channel = *of(cq.channel);
+  int waiting = 0;  // a byte for each event of the engines
+  if (ioctl(channel.api.fd(), FIONREAD, &waiting) != 0) waiting = 0;
+  return channel.raised.raise(cq.handle, static_cast<std::size_t>(waiting));
+}
+
 /// Raises an event where a completion waits that has had none. Each has one of its own: a program may take one
 /// completion for each event. False also where a thread polls right now (this one may, between ibv_start_poll() and
 /// ibv_end_poll()), and where a thread waits for the next completion's event.
@@ -90,7 +98,7 @@ bool raise_for_unreported(VerbsCq& cq) {
   // Those that the program has polled meanwhile need no event.
   cq.reported = std::max(cq.reported, cq.returned);
   const bool unreported = waiting != 0 && (seen > cq.reported || waiting >= kPollBurst);
-  if (unreported && of(cq.channel)->raised.raise(cq.handle)) {
+  if (unreported && raise(cq)) {
     cq.reported = std::min(cq.reported + 1, seen);
     return true;
   }
@@ -105,7 +113,7 @@ void raise_for_overtaken(VerbsCq& cq) {
   const std::size_t waiting = top_up(cq);
   if (waiting == 0 || cq.returned + waiting < cq.reported) return;
   // One of the two raises the event: this, or the engine that finds the queue armed.
-  if (cq.api.disarm() && !of(cq.channel)->raised.raise(cq.handle)) (void)cq.api.arm();
+  if (cq.api.disarm() && !raise(cq)) (void)cq.api.arm();
 }
 
 }  // namespace

@@ -26,10 +26,18 @@ auto next_event(Context& api, int fd, Next next) -> decltype(next(0ns)) {
   return event;
 }
 
-/// As next_event(), of a channel. The events that were raised at once come first.
+/// As next_event(), of a channel: the engines' events, and those that were raised at once, in the order in which they
+/// came.
 std::optional<uint32_t> next_completion_event(VerbsChannel& channel) {
   Context& api = of(channel.context)->api;
-  const auto next = [&](auto timeout) { return channel.api.wait(timeout); };
+  const auto next = [&](auto timeout) {
+    const auto id = channel.api.wait(timeout);
+    if (id) channel.raised.count_engines();
+    return id;
+  };
+  if (channel.raised.is_behind()) {
+    if (const auto older = next(0ns)) return older;
+  }
   if (non_blocking(channel.fd)) {
     const auto raised = channel.raised.take();
     return raised ? raised : next_event(api, channel.fd, next);

@@ -15,22 +15,23 @@ RaisedEvents::~RaisedEvents() {
 
 void RaisedEvents::add_queue() {
   const std::lock_guard lock(mutex_);
-  ids_.reserve(++queues_);
+  events_.reserve(++queues_);
 }
 
 void RaisedEvents::remove_queue(uint32_t cq) {
   const std::lock_guard lock(mutex_);
   --queues_;
   eventfd_t count = 0;
-  if (std::erase(ids_, cq) != 0 && ids_.empty()) eventfd_read(fd_, &count);
+  if (std::erase_if(events_, [cq](const Event& event) { return event.cq == cq; }) != 0 && events_.empty())
+    eventfd_read(fd_, &count);
 }
 
-bool RaisedEvents::raise(uint32_t cq) {
+bool RaisedEvents::raise(uint32_t cq, std::size_t engines) {
   const std::lock_guard lock(mutex_);
   if (waiting_ != 0 || !open_descriptor()) return false;
-  if (std::ranges::find(ids_, cq) != ids_.end()) return true;
-  ids_.push_back(cq);
-  if (ids_.size() == 1) eventfd_write(fd_, 1);
+  if (std::ranges::find(events_, cq, &Event::cq) != events_.end()) return true;
+  events_.push_back({cq, engines_taken_ + engines});
+  if (events_.size() == 1) eventfd_write(fd_, 1);
   return true;
 }
 
@@ -40,12 +41,22 @@ std::optional<uint32_t> RaisedEvents::take() {
 }
 
 std::optional<uint32_t> RaisedEvents::take_locked() {
-  if (ids_.empty()) return std::nullopt;
-  const uint32_t id = ids_.front();
-  ids_.erase(ids_.begin());
+  if (events_.empty()) return std::nullopt;
+  const uint32_t id = events_.front().cq;
+  events_.erase(events_.begin());
   eventfd_t count = 0;
-  if (ids_.empty()) eventfd_read(fd_, &count);
+  if (events_.empty()) eventfd_read(fd_, &count);
   return id;
+}
+
+bool RaisedEvents::is_behind() {
+  const std::lock_guard lock(mutex_);
+  return !events_.empty() && engines_taken_ < events_.front().engines;
+}
+
+void RaisedEvents::count_engines() {
+  const std::lock_guard lock(mutex_);
+  ++engines_taken_;
 }
 
 bool RaisedEvents::open_descriptor() {

@@ -23,8 +23,13 @@ class RaisedEvents {
   void remove_queue(uint32_t cq);
 
   /// False while a thread waits for the engines' events: it would not see this one. Also without a descriptor to spare.
-  bool raise(uint32_t cq);
+  /// `engines`: the events of engines that wait already, and come first.
+  bool raise(uint32_t cq, std::size_t engines);
   std::optional<uint32_t> take();
+  /// Whether events of engines came before the oldest one here.
+  bool is_behind();
+  /// An event of an engine was taken.
+  void count_engines();
 
   /// While one exists, a thread waits for the engines' events. It takes an event first.
   class Waiting {
@@ -44,12 +49,18 @@ class RaisedEvents {
   std::optional<uint32_t> take_locked();
   bool open_descriptor();
 
+  struct Event {
+    uint32_t cq;
+    uint64_t engines;  // events of engines, of all that come, that are older
+  };
+
   const int outer_;
   std::mutex mutex_;
-  std::vector<uint32_t> ids_;
+  std::vector<Event> events_;
   std::size_t queues_ = 0;
+  uint64_t engines_taken_ = 0;
   int waiting_ = 0;
-  int fd_ = -1;  // an eventfd, made for the first event; readable while `ids_` has entries
+  int fd_ = -1;  // an eventfd, made for the first event; readable while `events_` has entries
 };
 
 }  // namespace uroce::dropin

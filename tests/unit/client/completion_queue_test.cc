@@ -47,6 +47,56 @@ TEST_F(CompletionQueueTest, AnArmedQueueRaisesOneEvent) {
   EXPECT_FALSE(b_->channel.wait(0ns)) << "not armed again";
 }
 
+/// Another completion queue of the second side's channel, with a queue pair that receives.
+struct OtherQueue {
+  OtherQueue(Side& sender, Side& receiver)
+      : a(sender),
+        b(receiver),
+        cq(must(b.context.create_cq(16, &b.channel))),
+        qa(a.make_qp()),
+        qb(must(b.context.create_qp(b.pd, cq, cq, {}))) {
+    connect(a, qa, b, qb);
+  }
+  /// A completion, polled, with its event.
+  void complete(test::World& world) {
+    must(cq.arm());
+    ASSERT_EQ(qb.post_recv({.sges = std::array{b.mr.sge(0, 64)}}), 0);
+    ASSERT_EQ(qa.post_send({.sges = std::array{a.mr.sge(0, 8)}}), 0);
+    EXPECT_EQ(next(world, cq).status, WcStatus::success);
+  }
+  Side& a;
+  Side& b;
+  CompletionQueue cq;
+  QueuePair qa, qb;
+};
+
+TEST_F(CompletionQueueTest, EventsOfSeveralQueuesComeInTheirOrder) {
+  OtherQueue other(*a_, *b_);
+  must(b_->cq.arm());
+  other.complete(world_);
+  other.complete(world_);
+  send();
+  settle();
+  other.complete(world_);
+  EXPECT_EQ(b_->channel.wait(0ns), other.cq.id());
+  EXPECT_EQ(b_->channel.wait(0ns), other.cq.id());
+  EXPECT_EQ(b_->channel.wait(0ns), b_->cq.id());
+  EXPECT_EQ(b_->channel.wait(0ns), other.cq.id());
+  EXPECT_FALSE(b_->channel.wait(0ns));
+}
+
+TEST_F(CompletionQueueTest, AQueueThatGoesTakesItsEventsAlone) {
+  must(b_->cq.arm());
+  send();
+  settle();
+  {
+    OtherQueue other(*a_, *b_);
+    other.complete(world_);
+  }
+  EXPECT_EQ(b_->channel.wait(0ns), b_->cq.id());
+  EXPECT_FALSE(b_->channel.wait(0ns));
+}
+
 TEST_F(CompletionQueueTest, AResizeKeepsWaitingCompletions) {
   auto cq = must(b_->context.create_cq(4, &b_->channel));
   auto qb = must(b_->context.create_qp(b_->pd, cq, cq, {}));

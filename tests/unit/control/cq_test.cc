@@ -58,13 +58,16 @@ TEST_F(ChannelTest, HoldsOneTokenPerFiringAndTheQueueCountsThem) {
   const auto channel = *session_->create_channel();
   const auto a = *session_->create_cq(4, channel);
   const auto b = *session_->create_cq(4, channel);
-  char tokens[8];
+  uint8_t tokens[8];
   EXPECT_EQ(read(channel->fd(), tokens, sizeof tokens), -1);
   a->fire();
   a->fire();
   b->fire();
   EXPECT_TRUE(world_.device()->wait_readable(channel->fd(), std::chrono::nanoseconds(0)));
   EXPECT_EQ(read(channel->fd(), tokens, sizeof tokens), 3);
+  const uint8_t of_a = queues::event_token(a->id()), of_b = queues::event_token(b->id());
+  EXPECT_NE(of_a, of_b);
+  EXPECT_TRUE(tokens[0] == of_a && tokens[1] == of_a && tokens[2] == of_b) << "in the order of the events";
   EXPECT_EQ(a->place().header->fired, 2u);
   EXPECT_EQ(b->place().header->fired, 1u);
   EXPECT_FALSE(world_.device()->wait_readable(channel->fd(), std::chrono::nanoseconds(0)));

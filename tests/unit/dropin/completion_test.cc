@@ -146,6 +146,38 @@ TEST_F(Pair, EachCompletionOfAQueueThatWasNotArmedHasAnEvent) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
+// As with Linux, which raises an event at once where the device does.
+TEST_F(Pair, AnEventThatArmingRaisesComesBehindOlderOnes) {
+  ASSERT_EQ(fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK), 0);
+  ibv_cq* cq = ibv_create_cq(context_, 16, nullptr, channel_, 0);
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq;
+  init.cap = {4, 4, 1, 1, 0};
+  init.qp_type = IBV_QPT_RC;
+  ibv_qp* qp = ibv_create_qp(pd_, &init);
+  connect(qp, qp);
+  const Context device = open_daemon_device(ibv_get_device_name(context_->device)).value();
+  const uint64_t before = completions_of(device);
+  ASSERT_EQ(post_recv(qp, 1, 64), 0);
+  ASSERT_EQ(post_send(qp, 2, 8, 0), 0);
+  for (const auto until = Clock::now() + 20s; completions_of(device) < before + 1;) ASSERT_LT(Clock::now(), until);
+  ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
+  ASSERT_EQ(post_recv(qp_[1], 3, 64), 0);
+  ASSERT_EQ(post_send(qp_[0], 4, 8, 0), 0);
+  pollfd readable{channel_->fd, POLLIN, 0};
+  ASSERT_EQ(::poll(&readable, 1, 20000), 1);
+  ASSERT_EQ(ibv_req_notify_cq(cq, 0), 0);
+  for (ibv_cq* next : {cq_, cq}) {
+    ibv_cq* from = nullptr;
+    void* of_cq = nullptr;
+    ASSERT_EQ(ibv_get_cq_event(channel_, &from, &of_cq), 0);
+    EXPECT_EQ(from, next);
+    ibv_ack_cq_events(from, 1);
+  }
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
 TEST_F(Pair, AnEmptyQueueRaisesNoEvent) {
   ASSERT_EQ(fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK), 0);
   ASSERT_EQ(post_recv(qp_[1], 1, 100), 0);
