@@ -101,6 +101,7 @@ class Queues(Case):
         word = "a child of fork() has no queues of its parent"
         self.assertNotIn(word, self.client("child_polls"))
         said = self.client("child_polls", env={"UROCE_VERBOSE": "1"})
+        self.assertIn("destroyed", said)
         self.assertIn(word, said)
         self.assertIn(f"signal {signal.SIGSEGV.value}", said)
 

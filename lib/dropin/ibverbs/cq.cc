@@ -2,6 +2,7 @@
 
 #include <endian.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -120,11 +121,23 @@ void raise_for_overtaken(VerbsCq& cq) {
 
 void forget(ibv_cq* ibcq, uint32_t qpn) {
   VerbsCq& cq = *of(ibcq);
+  if (getpid() != cq.maker) return;  // a child of fork() does not have the rings
   const std::lock_guard guard(cq.lock);
   drop_returned(cq);
   fetch_all(cq);
+  // The others keep the events that they have had, and the engine's for the next one stays due.
+  const uint64_t seen = cq.returned + cq.taken.size();
+  uint64_t reported = cq.returned + (cq.reported > seen ? cq.reported - seen : 0);
+  for (uint64_t at = cq.returned; const Completion& completion : cq.taken) {
+    if (at++ < cq.reported && completion.qpn != qpn) ++reported;
+  }
+  cq.reported = reported;
   std::erase_if(cq.taken, [qpn](const Completion& completion) { return completion.qpn == qpn; });
-  cq.reported = cq.returned;  // which of the others had their events is not known
+}
+
+void forget(ibv_cq* send, ibv_cq* recv, uint32_t qpn) {
+  if (send != nullptr) forget(send, qpn);
+  if (recv != nullptr && recv != send) forget(recv, qpn);
 }
 
 bool refill(VerbsCq& cq) {

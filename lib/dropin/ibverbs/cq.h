@@ -35,9 +35,11 @@ inline uint8_t wc_sl(const Completion& completion) {
   if (!completion.flags.has(WcFlag::grh)) return 0;
   return completion.flags.has(kFromIpv4) ? 8 + 2 : 8 + 1;
 }
-/// Drops the completions of a queue pair that was reset, as providers of rdma-core do: applications take completions
-/// that come afterwards for those of work that they post anew.
+/// Drops the completions of a queue pair that was reset or destroyed, as providers of rdma-core do: applications take
+/// completions that come afterwards for those of work that they post anew, and look into what they have freed.
 void forget(ibv_cq* cq, uint32_t qpn);
+/// The same for both queues, each of which may be null.
+void forget(ibv_cq* send, ibv_cq* recv, uint32_t qpn);
 /// Polls the API's queue where no completion is left from the last poll. False where there is none. The caller holds
 /// the queue's lock.
 bool refill(VerbsCq& cq);

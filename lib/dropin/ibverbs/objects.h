@@ -3,6 +3,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <unistd.h>
 
 #include <memory>
 #include <optional>
@@ -74,6 +75,7 @@ struct VerbsCq : ibv_cq_ex {
   Spinlock lock;
   UseOf of_pd;
   Placement placement;
+  const pid_t maker = getpid();
   uint32_t capacity = 0;          ///< entries that the API's queue has at least
   std::vector<Completion> taken;  ///< polled from the API; [next, taken.size()) not yet returned
   std::size_t next = 0;

@@ -130,9 +130,7 @@ int modify_qp_rate_limit(ibv_qp* qp, ibv_qp_rate_limit_attr* attr) {
 
 void set_state(ibv_qp& qp, ibv_qp_state state) {
   qp.state = state;
-  if (state != IBV_QPS_RESET) return;
-  if (qp.send_cq != nullptr) forget(qp.send_cq, qp.qp_num);
-  if (qp.recv_cq != nullptr && qp.recv_cq != qp.send_cq) forget(qp.recv_cq, qp.qp_num);
+  if (state == IBV_QPS_RESET) forget(qp.send_cq, qp.recv_cq, qp.qp_num);
 }
 
 }  // namespace uroce::dropin
@@ -191,6 +189,10 @@ int ibv_destroy_qp(ibv_qp* ibqp) {
   wait_for_acks(ibqp->mutex, ibqp->cond, ibqp->events_completed, qp->events_delivered);
   pthread_cond_destroy(&ibqp->cond);
   pthread_mutex_destroy(&ibqp->mutex);
+  {
+    const QueuePair ended = std::move(qp->api);
+  }  // nothing completes after this
+  forget(ibqp->send_cq, ibqp->recv_cq, ibqp->qp_num);
   destroy(qp);
   return 0;
 }

@@ -85,6 +85,10 @@ int destroy_wq(ibv_wq* ibwq) {
   wait_for_acks(wq->mutex, wq->cond, wq->events_completed, wq->events_delivered);
   pthread_cond_destroy(&wq->cond);
   pthread_mutex_destroy(&wq->mutex);
+  {
+    const QueuePair ended = std::move(wq->api);
+  }  // nothing completes after this
+  forget(wq->cq, wq->wq_num);
   destroy(wq);
   return 0;
 }

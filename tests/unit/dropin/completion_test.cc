@@ -178,6 +178,49 @@ TEST_F(Pair, AnEventThatArmingRaisesComesBehindOlderOnes) {
   EXPECT_EQ(ibv_destroy_cq(cq), 0);
 }
 
+// As with mlx5: programs look into what they have freed with the queue pair.
+TEST_F(Pair, ADestroyedQueuePairHasNoCompletions) {
+  ASSERT_EQ(fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK), 0);
+  const Context device = open_daemon_device(ibv_get_device_name(context_->device)).value();
+  const uint64_t before = completions_of(device);
+  const auto wait_for = [&](uint64_t count) {
+    for (const auto until = Clock::now() + 20s; completions_of(device) < before + count;)
+      ASSERT_LT(Clock::now(), until);
+  };
+  ibv_qp* qp = create_qp();
+  connect(qp, qp);
+  ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
+  ASSERT_EQ(post_recv(qp_[1], 1, 100), 0);
+  ASSERT_EQ(post_send(qp_[0], 2, 10, 0), 0);
+  wait_for(1);
+  for (uint64_t id = 10; id < 13; ++id) {
+    ASSERT_EQ(post_recv(qp, id, 100), 0);
+    ASSERT_EQ(post_send(qp, id, 10, id == 10 ? IBV_SEND_SIGNALED : 0), 0);
+  }
+  wait_for(5);
+  ibv_cq* from = nullptr;
+  void* of_cq = nullptr;
+  ASSERT_EQ(ibv_get_cq_event(channel_, &from, &of_cq), 0);
+  ibv_ack_cq_events(cq_, 1);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  // The other queue pair's completion has had its event.
+  ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
+  EXPECT_EQ(ibv_get_cq_event(channel_, &from, &of_cq), -1);
+  const auto left = poll(1);
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_EQ(left[0].wr_id, 1u);
+  ibv_wc none{};
+  EXPECT_EQ(ibv_poll_cq(cq_, 1, &none), 0);
+  // The queue is armed still, for one event.
+  ASSERT_EQ(post_recv(qp_[1], 3, 100), 0);
+  ASSERT_EQ(post_send(qp_[0], 4, 10, 0), 0);
+  wait_for(6);
+  EXPECT_EQ(ibv_get_cq_event(channel_, &from, &of_cq), 0);
+  ibv_ack_cq_events(cq_, 1);
+  EXPECT_EQ(ibv_get_cq_event(channel_, &from, &of_cq), -1);
+  EXPECT_EQ(poll(1).size(), 1u);
+}
+
 TEST_F(Pair, AnEmptyQueueRaisesNoEvent) {
   ASSERT_EQ(fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK), 0);
   ASSERT_EQ(post_recv(qp_[1], 1, 100), 0);
