@@ -195,6 +195,27 @@ TEST_F(Pair, ATaskFindsWhatWasPostedBefore) {
   EXPECT_EQ(found, 2u);
 }
 
+// rdma_disconnect(3) right behind the last message: its peer may wait for nothing else.
+TEST_F(Pair, ASendLeavesBeforeTheErrorStateThatItsProgramAsksForNext) {
+  const Sge sge = source_->sge(0, 8), into = target_->sge(0, 8);
+  ASSERT_TRUE(right_qp_->post_recv({.wr_id = 1, .sges = {&into, 1}}));
+  bool asked = false;
+  left_.sink().set_local([&](std::span<const TxFrame>) {
+    if (std::exchange(asked, true)) return false;
+    EXPECT_TRUE(left_qp_->post_send({.opcode = WrOpcode::send, .sges = {&sge, 1}}));
+    EXPECT_TRUE(left_.engine().submit(std::make_shared<Task>([&](Engine& engine) {
+      engine.modify(left_qp_->qp(), {.state = QpState::error}, QpAttrBit::state, nullptr, false);
+    })));
+    return false;
+  });
+  ASSERT_TRUE(left_qp_->post_send(
+      {.opcode = WrOpcode::rdma_write, .sges = {&sge, 1}, .remote_addr = target_->va(), .rkey = target_->key()}));
+  settle();
+  ASSERT_TRUE(asked);
+  EXPECT_EQ(left_qp_->qp().state, QpState::error);
+  EXPECT_EQ(right_.engine().counters().recv_completions.get(), 1u);
+}
+
 TEST_F(Pair, AHelloIsNoResponseToWhatThePeerHasOutstanding) {
   EndpointOptions options;
   options.engine.settings.retransmission = Retransmission::automatic;
