@@ -79,7 +79,7 @@ class Benchmarks(Case):
                 if any(one.process.poll() is not None for one in pair):
                     break
             lasted = all(one.process.poll() is None for one in pair)
-            self.finish_both(*pair)
+            self.finish_both(*pair, seconds + 60)  # the restarts may be done long before
             return lasted
 
         self.while_it_lasts(replaced_meanwhile, [seconds + RESTARTS for seconds in (3, 30, 120)])
