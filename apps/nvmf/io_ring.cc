@@ -39,17 +39,19 @@ void IoRing::submit(Io& io, int fd) {
   io.fd = fd;
   begin_steps(io);
   ++outstanding_;
-  start(io);
+  // done() of one that ended may be the caller: those that wait longer go first.
+  first_waiting_ == nullptr ? start(io) : wait(io);
+}
+
+void IoRing::wait(Io& io) {
+  io.next = nullptr;
+  (first_waiting_ == nullptr ? first_waiting_ : last_waiting_->next) = &io;
+  last_waiting_ = &io;
 }
 
 void IoRing::start(Io& io) {
   io_uring_sqe* const sqe = in_ring_ < entries_ ? io_uring_get_sqe(&ring_) : nullptr;
-  if (sqe == nullptr) {
-    io.next = nullptr;
-    (first_waiting_ == nullptr ? first_waiting_ : last_waiting_->next) = &io;
-    last_waiting_ = &io;
-    return;
-  }
+  if (sqe == nullptr) return wait(io);
   prepare_step(sqe, io);
   io_uring_sqe_set_data(sqe, &io);
   ++prepared_;

@@ -34,6 +34,7 @@ class IoRing {
 
  private:
   IoRing() = default;
+  void wait(Io& io);
   void start(Io& io);
   void finish(Io& io, int result);
   void start_waiting();

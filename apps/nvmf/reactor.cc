@@ -13,7 +13,9 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Nanos kCheckEvery = 100ms;
-constexpr uint32_t kRingEntries = 1024;
+/// Operations that the kernel has at once. More than a disk has tags, 128 for a loop device, would each take a thread
+/// of the kernel that waits: a tenth of the rate then.
+constexpr uint32_t kRingEntries = 64;
 /// For disks to end what they do, at the end of the program. systemd waits 90 s.
 constexpr std::chrono::seconds kDiskLimit{10};
 /// Passes without work before the thread rests: some microseconds, the time between two requests of a busy host.

@@ -13,7 +13,7 @@ PLAIN = {"str": str, "int": int, "bool": bool, "float": (int, float), "datetime"
 
 
 def faults(value, kind, path, models):
-    """What is wrong with a value of this type of the schema: (path, sentence)."""
+    """Faults of a value of this type of the schema: pairs of a path and a sentence."""
     if kind == "object":  # of any form, such as a number or a share
         return
     if inner := re.fullmatch(r"list\[(.*)\]", kind):

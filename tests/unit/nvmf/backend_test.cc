@@ -121,6 +121,36 @@ TEST_F(BackendTest, MemoryClearsAnyRange) {
   }
 }
 
+/// Submits `next` when the first operation has ended.
+struct Chain : IoClient {
+  void done(Io& io, int error) override {
+    EXPECT_EQ(error, 0);
+    ended.push_back(&io);
+    if (ended.size() == 1) backend->submit(*next, *ring);
+  }
+  Backend* backend = nullptr;
+  IoRing* ring = nullptr;
+  Io* next = nullptr;
+  std::vector<const Io*> ended{};
+};
+
+// A queue that asks for the next operation as soon as one has ended would else hold the others up.
+TEST_F(BackendTest, OperationsThatWaitLongerGoFirst) {
+  std::ofstream(path_).close();
+  std::filesystem::resize_file(path_, 1 << 20);
+  const auto file = must(open_file_backend(path_));
+  IoRing one = must(IoRing::open(1));
+  Chain chain;
+  Io first{.client = &chain}, second = first, third = first;
+  chain.backend = file.get();
+  chain.ring = &one;
+  chain.next = &third;
+  file->submit(first, one);
+  file->submit(second, one);
+  while (chain.ended.size() < 3) one.poll();
+  EXPECT_EQ(chain.ended, (std::vector<const Io*>{&first, &second, &third}));
+}
+
 TEST_F(BackendTest, File) {
   std::ofstream(path_).close();
   std::filesystem::resize_file(path_, 1 << 20);
