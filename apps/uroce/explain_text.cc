@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "uroce/table.h"
+#include "uroce/values.h"
 
 namespace uroce::cli {
 
@@ -55,15 +55,13 @@ std::string explanation_of(const Rows& rows) {
 message::ListHistory history_of(std::string_view subject) {
   message::ListHistory request;
   const bool hex = subject.starts_with("0x") || subject.starts_with("0X");
-  const std::string_view digits = hex ? subject.substr(2) : subject;
-  uint32_t number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number, hex ? 16 : 10);
-  if (error != std::errc() || end != digits.data() + digits.size()) {
+  const auto number = hex ? whole_number<uint32_t>(subject.substr(2), 16) : whole_number<uint32_t>(subject);
+  if (!number) {
     request.command = subject.substr(0, kNameOfProcess);
   } else if (hex) {
-    request.qpn = number;
+    request.qpn = *number;
   } else {
-    request.pid = static_cast<int32_t>(number);
+    request.pid = static_cast<int32_t>(*number);
   }
   return request;
 }

@@ -1,22 +1,18 @@
 #include "uroce/filter.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
 #include "net/address.h"
 #include "uroce/object_table.h"
+#include "uroce/values.h"
 
 namespace uroce::cli {
 
 namespace {
 
 bool is_number(std::string_view text, uint32_t number) {
-  uint32_t found = 0;
-  if (!text.starts_with("0x")) return false;
-  text.remove_prefix(2);
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), found, 16);
-  return error == std::errc{} && rest == text.data() + text.size() && found == number;
+  return text.starts_with("0x") && whole_number<uint32_t>(text.substr(2), 16) == number;
 }
 
 /// Of "10.0.0.1", "10.0.0.1:7471", "fe80::1" or "[fe80::1]:7471".

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "net/address.h"
 #include "uroce/table.h"
+#include "uroce/values.h"
 
 namespace uroce::cli {
 
@@ -70,13 +69,6 @@ std::string title_of(std::string_view name) {
   return out;
 }
 
-std::optional<uint64_t> number_in(std::string_view text) {
-  uint64_t number = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || rest != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 }  // namespace
 
 std::string to_table(const std::vector<DeviceRow>& rows) {
@@ -111,7 +103,7 @@ std::string to_table(const std::vector<ObjectRow>& rows, std::size_t width) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     const bool numbers = std::ranges::all_of(rows, [&](const ObjectRow& r) {
       const auto* value = value_of(r, names[i]);
-      return value == nullptr || number_in(*value);
+      return value == nullptr || whole_number<uint64_t>(*value);
     });
     columns.push_back({titles[i], numbers});
   }
@@ -224,7 +216,7 @@ std::string to_json(const std::vector<ObjectRow>& rows) {
                 {"pid", r.pid},
                 {"command", r.command}};
     for (const auto& [name, value] : r.values) {
-      const auto number = number_in(value);
+      const auto number = whole_number<uint64_t>(value);
       object[name] = number ? Json(*number) : value.empty() ? Json() : Json(value);
     }
     return object;
@@ -276,7 +268,7 @@ std::string to_json(const std::vector<PeerRow>& rows) {
 std::string to_json(const RestartRow& row) {
   Json last = row.last.empty() ? Json() : Json::object();
   for (const auto& [name, value] : row.last) {
-    const auto number = number_in(value);
+    const auto number = whole_number<uint64_t>(value);
     last[name] = number ? Json(*number) : Json(value);
   }
   const Json next{

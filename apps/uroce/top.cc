@@ -3,15 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "uroce/show.h"
 #include "uroce/table.h"
+#include "uroce/values.h"
 
 namespace uroce::cli {
 
@@ -88,13 +87,6 @@ std::string_view field(const ObjectRow& row, std::string_view name) {
   return found == row.values.end() ? std::string_view() : std::string_view(found->second);
 }
 
-std::optional<uint64_t> number(std::string_view text) {
-  uint64_t out = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error != std::errc{} || rest != text.data() + text.size()) return std::nullopt;
-  return out;
-}
-
 struct BusyQp {
   const ObjectRow* row = nullptr;
   double sent = 0, received = 0;  ///< packets a second
@@ -110,12 +102,13 @@ std::vector<BusyQp> busiest(const Sample& before, const Sample& after) {
   for (const ObjectRow& row : before.qps) known[key_of(row)] = &row;
   std::vector<BusyQp> out;
   for (const ObjectRow& row : after.qps) {
-    if (!number(field(row, "sq_psn"))) continue;
+    if (!whole_number<uint64_t>(field(row, "sq_psn"))) continue;
     BusyQp qp{.row = &row};
     const auto then = known.find(key_of(row));
     const auto rate = [&](std::string_view name) {
       if (then == known.end() || seconds <= 0) return 0.0;
-      const auto now = number(field(row, name)), was = number(field(*then->second, name));
+      const auto now = whole_number<uint64_t>(field(row, name)),
+                 was = whole_number<uint64_t>(field(*then->second, name));
       return now && was ? static_cast<double>((*now + kPsns - *was % kPsns) % kPsns) / seconds : 0.0;
     };
     qp.sent = rate("sq_psn");

@@ -1,8 +1,6 @@
 #include "uroce/values.h"
 
 #include <uroce/types.h>
-#include <charconv>
-#include <optional>
 #include <utility>
 
 #include "net/address.h"
@@ -36,14 +34,12 @@ std::optional<std::string> access_in(std::string_view text) {
                                                             {Access::flush_global, "flush_global"},
                                                             {Access::relaxed_ordering, "relaxed_ordering"},
                                                             {Access::remote_invalidate, "remote_invalidate"}};
-  uint32_t bits = 0;
   if (!text.starts_with("0x")) return std::nullopt;
-  text.remove_prefix(2);
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), bits, 16);
-  if (error != std::errc{} || rest != text.data() + text.size()) return std::nullopt;
+  const auto bits = whole_number<uint32_t>(text.substr(2), 16);
+  if (!bits) return std::nullopt;
   std::string out;
   for (const auto& [bit, word] : kNames) {
-    if ((bits & static_cast<uint32_t>(bit)) != 0) out += (out.empty() ? "" : "|") + std::string(word);
+    if ((*bits & static_cast<uint32_t>(bit)) != 0) out += (out.empty() ? "" : "|") + std::string(word);
   }
   return out.empty() ? "local_read" : out;  // every region allows it
 }
