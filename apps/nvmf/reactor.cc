@@ -13,8 +13,8 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Nanos kCheckEvery = 100ms;
-/// Operations that the kernel has at once. More than a disk has tags, 128 for a loop device, would each take a thread
-/// of the kernel that waits: a tenth of the rate then.
+/// Operations that the kernel has at once. Each one beyond a disk's tags, 128 of a loop device, takes a thread of the
+/// kernel that waits, and the rate falls to as little as a tenth.
 constexpr uint32_t kRingEntries = 64;
 /// For disks to end what they do, at the end of the program. systemd waits 90 s.
 constexpr std::chrono::seconds kDiskLimit{10};
