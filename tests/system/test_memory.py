@@ -164,7 +164,9 @@ class Punched(Case):
             self.assertIsNone(second.process.poll(), str(second))
             (self.folder / "go").touch()
             again = self.finish(second, 120)
-            if "limits.punch_penalty" not in again:
+            print(f"# second process: {again.splitlines()[-1]}")
+            # It is refused memory in any case. The log says whether an engine waited for the memory that it had.
+            if f"process {second.process.pid}) removed pages of a file" not in self.daemon.output:
                 self.skipTest(f"no punch of the second process made an engine wait: {again}")
             self.daemon.wait_for("all its clients that have some are disconnected", 20)
             self.assertIsNone(bystander.call(CREATE_PD), "its memory could be punched, too")

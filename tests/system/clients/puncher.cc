@@ -2,11 +2,13 @@
 // waits until the kernel has freed it. Connects and registers anew where the daemon has ended the connection.
 //
 // Usage: puncher ROUNDS MIB [GO]
-// With GO it registers, says so, and waits until that file exists.
+// With GO it registers kBefore memories, says so, waits until that file exists, and punches them first. An engine that
+// had no CPU meanwhile waits for none of them, so one would not do.
 #include <fcntl.h>
 #include <sys/mman.h>
 
 #include <atomic>
+#include <list>
 #include <optional>
 #include <thread>
 
@@ -19,6 +21,7 @@ namespace {
 
 constexpr uint32_t kLength = 65536;
 constexpr int kWrites = 8;
+constexpr int kBefore = 8;
 
 struct Memory {
   explicit Memory(std::size_t size) : fd(memfd_create("punched", 0)), bytes(size) {
@@ -88,6 +91,9 @@ struct Attack {
     return good;
   }
 
+  /// Whether the daemon still serves it.
+  bool served() { return from.context.create_pd().has_value() && to.context.create_pd().has_value(); }
+
   bool write(const Memory& target) {
     const Sge source = from.mr.sge(0, kLength);
     if (from.qp.post_send({.opcode = WrOpcode::rdma_write,
@@ -106,6 +112,32 @@ struct Attack {
   }
 };
 
+struct Before {
+  explicit Before(const Memory& source, std::size_t bytes) : target(bytes) {
+    target.fill();
+    attack.emplace(must(Attack::open(source, target)));
+  }
+  Memory target;
+  std::optional<Attack> attack;
+};
+
+/// How many memories it has punched until the daemon served it no longer.
+int punch_what_was_registered(const Memory& source, std::size_t bytes, const char* go) {
+  source.fill();
+  std::list<Before> all;
+  for (int i = 0; i < kBefore; ++i) all.emplace_back(source, bytes);
+  std::puts("registered");
+  std::fflush(stdout);
+  while (!exists(go)) usleep(1000);
+  int punched = 0;
+  for (Before& one : all) {
+    ++punched;
+    one.attack->once(one.target);
+    if (!one.attack->served()) break;
+  }
+  return punched;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -114,14 +146,7 @@ int main(int argc, char** argv) {
   std::optional<Attack> attack;
   int punched = 0, refused = 0;
   std::string why;
-  if (argc == 4) {
-    source.fill();
-    target.fill();
-    attack.emplace(must(Attack::open(source, target)));
-    std::puts("registered");
-    std::fflush(stdout);
-    while (!exists(argv[3])) usleep(1000);
-  }
+  if (argc == 4) punched = punch_what_was_registered(source, target.bytes, argv[3]);
   for (int i = 0; i < std::atoi(argv[1]); ++i) {
     if (!attack) {
       // The daemon refuses before it looks at holes, so fill only what can be registered.
