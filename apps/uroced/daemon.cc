@@ -304,7 +304,8 @@ class Daemon {
   void start_keeper() {
     if (!config_.crash_recovery || !manager_.keeps()) return;
     service::FaultWatch::install();
-    auto legacy = Legacy::begin();
+    auto marked = server_->mark_steps();
+    auto legacy = marked ? Legacy::begin() : std::unexpected(marked.error());
     auto started = legacy ? Result<void>() : std::unexpected(legacy.error());
     if (legacy) {
       legacy_.emplace(std::move(*legacy));

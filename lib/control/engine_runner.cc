@@ -98,6 +98,14 @@ Result<void> EngineRunner::resume() {
   return all;
 }
 
+Result<void> EngineRunner::mark_steps() {
+  const auto held = lock();
+  for (uint32_t engine = 0; engine < count(); ++engine) {
+    if (auto ran = run(engine, [](transport::Engine& e) { e.mark_steps(); }); !ran) return ran;
+  }
+  return {};
+}
+
 std::size_t EngineRunner::outlive_threads() {
   free_of_dead_owner(mutex_);
   paused_.store(true, std::memory_order_relaxed);

@@ -67,6 +67,8 @@ class EngineRunner {
   Result<void> pause();
   /// Errors: as run(). An engine that does not answer goes on when it does.
   Result<void> resume();
+  /// From now on the engines may be outlived (Engine::mark_steps). The caller does not hold the lock. Errors: as run().
+  Result<void> mark_steps();
   /// All threads but the calling one have died (Engine::outlive_thread). The engines are paused from now on, and the
   /// control lock is free, whoever had it. Returns the queue pairs whose state is unknown.
   std::size_t outlive_threads();

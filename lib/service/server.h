@@ -84,6 +84,9 @@ class Server {
 
   // --- After a crash: a process that shares this one's memory ------------------------------------------------------
 
+  /// Before the other process starts: from now on the engines mark their steps, so that outlive_threads() can tell
+  /// which queue pair each was changing. Errors: ETIMEDOUT naming the engine.
+  Result<void> mark_steps();
   /// In place of hold(): all threads but the calling one have died, at any instruction, and never come back. bequeath()
   /// may follow, and nothing else. It leaves out clients whose request was being served. Returns how many queue pairs
   /// end because an engine died in the middle of a step of theirs.

@@ -32,6 +32,13 @@ Result<void> Server::hold(const EstateVersions& versions) {
   return still;
 }
 
+Result<void> Server::mark_steps() {
+  for (const auto& device : impl_->all_devices) {
+    if (auto marked = device->runner().mark_steps(); !marked) return marked;
+  }
+  return {};
+}
+
 std::size_t Server::outlive_threads() { return impl_->outlive_threads(); }
 
 void Server::go_on() {

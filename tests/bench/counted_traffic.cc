@@ -59,6 +59,11 @@ std::vector<Row> all_rows() {
                     {.operation = m.operation, .bytes = m.bytes, .batch = m.batch, .local = true},
                     m.messages});
   }
+  for (const Message& m : kMessages) {
+    rows.push_back({fmt::format("{} outlivable 1", m.name),
+                    {.operation = m.operation, .bytes = m.bytes, .batch = m.batch, .outlivable = true},
+                    m.messages});
+  }
   rows.push_back({"empty-poll", {.operation = Operation::nothing}, 320});
   return rows;
 }

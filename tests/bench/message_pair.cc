@@ -73,6 +73,10 @@ MessagePair::MessagePair(const Traffic& traffic)
       depth_(std::max(4 * traffic.batch / traffic.queue_pairs, 8u)),
       left_(endpoint_options(traffic, 1)),
       right_(endpoint_options(traffic, 2)) {
+  if (traffic.outlivable) {
+    left_.engine().mark_steps();
+    right_.engine().mark_steps();
+  }
   local_rightward_.set_receiver(right_.engine());
   local_leftward_.set_receiver(left_.engine());
   send_cq_ = &left_.make_cq(4096);

@@ -40,7 +40,8 @@ struct Traffic {
   uint32_t batch = 32;       ///< messages posted before the engines are polled; the last of each is signaled
   Retransmission retransmission = Retransmission::go_back_n;
   CongestionAlgorithm congestion = CongestionAlgorithm::none;
-  bool local = false;  ///< frames go as descriptors, not over a network
+  bool local = false;       ///< frames go as descriptors, not over a network
+  bool outlivable = false;  ///< the engines mark their steps, as those of a daemon that recovers from crashes
 };
 
 /// A sink of an engine that shares its thread with the receiver: it hands descriptors over, and keeps nothing.

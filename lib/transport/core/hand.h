@@ -15,11 +15,23 @@ namespace uroce::transport {
 
 struct Qp;
 
+/// Whether an engine marks its steps (Engine::mark_steps). One that nobody outlives does not store the marks.
+enum class Steps : uint8_t { unmarked, marked };
+
 class Hand {
  public:
   /// From here to the next call this queue pair changes.
-  void take(const Qp& qp) { hold(&qp); }
+  template <Steps kSteps>
+  void take(const Qp& qp) {
+    if constexpr (kSteps == Steps::marked) hold(&qp);
+  }
   /// None changes.
+  template <Steps kSteps>
+  void drop() {
+    if constexpr (kSteps == Steps::marked) hold(nullptr);
+  }
+  // Where one store more or less does not show.
+  void take(const Qp& qp) { hold(&qp); }
   void drop() { hold(nullptr); }
   const Qp* held() const { return held_.load(std::memory_order_relaxed); }
 
@@ -54,8 +66,8 @@ class StepEvents final : public EngineEvents {
   }
 
  private:
-  // After a death within, an event is raised twice rather than never.
-  void raise() {
+  // After a death within, an event is raised twice rather than never. Inlined, it would take registers of every poll.
+  [[gnu::noinline]] void raise() {
     for (std::size_t i = 0; i < used_; ++i) to_.on_completion_event(cqs_[i]);
     used_ = 0;
   }

@@ -33,14 +33,15 @@ Outcome complete_datagram(Context& ctx, Qp& qp, const wire::Packet& packet) {
 }
 
 // The shortcut for a receive of one entry: the general way without the branches of others. False: nothing is done.
+template <Steps kSteps>
 bool place_plain(Context& ctx, Qp& qp, const wire::Packet& packet) {
   PlainRecv recv(qp);
   std::byte* const place = recv.place(ctx, kGrhBytes + packet.payload.size());
   if (place == nullptr) return false;
-  ctx.hand.drop();  // Until the bytes are there nothing changes.
+  ctx.hand.drop<kSteps>();  // Until the bytes are there nothing changes.
   write_grh(place, packet);
   std::memmove(place + kGrhBytes, packet.payload.data(), packet.payload.size());
-  ctx.hand.take(qp);
+  ctx.hand.take<kSteps>(qp);
   recv.take(ctx, qp);
   return true;
 }
@@ -81,6 +82,7 @@ bool send_datagram(Context& ctx, Qp& qp, SendSlot& slot) {
   return true;
 }
 
+template <Steps kSteps>
 Outcome on_datagram(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const auto drop = [&](wire::Drop reason) {
     ctx.count_drop(reason);
@@ -92,7 +94,7 @@ Outcome on_datagram(Context& ctx, Qp& qp, const wire::Packet& packet) {
   }
   if (packet.payload.size() > qp.mtu()) return drop(wire::Drop::payload_length);
   if (!qp.rx.message.recv_in_use()) {
-    if (ctx.config.plain_path && place_plain(ctx, qp, packet)) return complete_datagram(ctx, qp, packet);
+    if (ctx.config.plain_path && place_plain<kSteps>(ctx, qp, packet)) return complete_datagram(ctx, qp, packet);
     const TakeRecv taken = take_recv(ctx, qp);
     if (taken == TakeRecv::empty) return drop(wire::Drop::recv_queue_empty);
     if (taken == TakeRecv::invalid) return fail_recv(ctx, qp, WcStatus::local_qp_operation_error);
@@ -108,5 +110,8 @@ Outcome on_datagram(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (placed != WcStatus::success) return fail_recv(ctx, qp, placed);
   return complete_datagram(ctx, qp, packet);
 }
+
+template Outcome on_datagram<Steps::unmarked>(Context&, Qp&, const wire::Packet&);
+template Outcome on_datagram<Steps::marked>(Context&, Qp&, const wire::Packet&);
 
 }  // namespace uroce::transport

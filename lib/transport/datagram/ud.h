@@ -11,6 +11,7 @@ namespace uroce::transport {
 
 /// Sends the cursor's datagram. False: the slot's status says why not.
 bool send_datagram(Context& ctx, Qp& qp, SendSlot& slot);
+template <Steps kSteps>
 Outcome on_datagram(Context& ctx, Qp& qp, const wire::Packet& packet);
 
 /// The Q_Key to send (IBTA vol. 1, 10.2.5). If the work request's Q_Key has the high bit set, the QP's Q_Key is sent

@@ -72,9 +72,15 @@ Result<void> Engine::import_qp(Qp& qp, std::span<const std::byte> snapshot, Nano
   return restored;
 }
 
+void Engine::mark_steps() {
+  marks_ = true;
+  if (!is_paused()) mode_ = Mode::marked;
+}
+
 // Frames that were built and did not leave are lost, as on the wire. Requests that complete with them do so now.
 bool Engine::outlive_thread() {
-  paused_ = outlived_ = true;
+  pause();
+  outlived_ = true;
   const Qp* const broken = ctx_.hand.held();
   for (Qp* qp : dispatcher_.sent()) {
     if (qp != broken) dispatcher_.apply(*qp, complete_sent(ctx_, *qp));
@@ -102,7 +108,7 @@ bool Engine::has_onlies() {
 std::vector<std::byte> Engine::snapshot(Qp& qp, Nanos now, uint32_t version) {
   ctx_.now = std::max(ctx_.now, now);
   if (outlived_) {
-    if (&qp == ctx_.hand.held()) return {};
+    if (!marks_ || &qp == ctx_.hand.held()) return {};
     // Its doorbell or its turn may have been taken, and not been served.
     if (qp.tx.doorbell != nullptr) queues::DoorbellReader::clear(*qp.tx.doorbell);
     qp.rung = qp.on_run_queue = true;

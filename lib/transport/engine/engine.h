@@ -71,19 +71,21 @@ class alignas(64) Engine {
   uint32_t parked_frames() const { return ctx_.frames.used(); }
   /// Shows posters whether this engine must be woken (see DoorbellPoster::ring).
   void set_sleeping(bool sleeping) {
-    if (!paused_) doorbells_.set_sleeping(sleeping);  // else another engine may be polling the rings
+    if (!is_paused()) doorbells_.set_sleeping(sleeping);  // else another engine may be polling the rings
   }
   /// The port spreads frames over queues like this, and this engine has the queue of its index: peers are told which
   /// UDP source port reaches it. Before the first poll(); `spread` outlives the engine.
   void know_spread(const wire::ReceiveSpread& spread) { ctx_.spread = &spread; }
   /// A paused engine runs tasks alone: it takes no frame and no doorbell, and its QPs change only by tasks. So their
   /// state can be written for another process, or read. Engine's thread.
-  void pause() { paused_ = true; }
-  void resume() { paused_ = false; }
-  bool is_paused() const { return paused_; }
+  void pause() { mode_ = Mode::paused; }
+  void resume() { mode_ = marks_ ? Mode::marked : Mode::unmarked; }
+  bool is_paused() const { return mode_ == Mode::paused; }
+  /// From now on the engine marks which queue pair it has in hand: somebody may outlive its thread. Engine's thread.
+  void mark_steps();
   /// The engine's thread has died at any instruction, and the caller lives on in its memory. The engine is paused from
   /// now on. The state of the queue pair that it had in hand may be half a step's, so that snapshot() tells none; true
-  /// where there is one.
+  /// where there is one. It tells none at all where the engine did not mark its steps.
   bool outlive_thread();
   /// Runs `work` as poll() would run a task, after the tasks that wait.
   void run(const std::function<void(Engine&)>& work, Nanos now);
@@ -174,7 +176,12 @@ class alignas(64) Engine {
     bool plain = false;  ///< the packet is plain (wire/plain_packet.h), and `qp` is there
   };
   /// `bytes`: of all frames.
+  template <Steps kSteps>
+  void take_frames(std::span<const RxFrame> frames);
+  template <Steps kSteps>
   void parse_burst(std::span<const RxFrame> frames, std::size_t bytes);
+  template <Steps kSteps>
+  void take_local_frames(std::span<const TxFrame> frames);
   /// Counts packets of several clients.
   void count_received(std::span<const RxFrame> frames, std::size_t packets);
   /// The next frames of the local burst, after `packets` with `bytes`, are another client's.
@@ -185,17 +192,24 @@ class alignas(64) Engine {
   uint64_t bytes_sent(std::span<const TxFrame> burst) const;
   /// The QPs of the first `packets` parsed ones, which came in `frames`. Counts them and their `bytes`.
   void find_receivers(std::span<const RxFrame> frames, std::size_t packets, uint64_t bytes);
+  template <Steps kSteps>
   void dispatch_plain(const wire::Packet& packet, Qp& qp);
+  template <Steps kSteps>
   void dispatch(const wire::Packet& packet, Qp* qp);
   void deliver_to_group(const wire::Packet& packet);
   void deliver_raw(const FlowEntry& rule, uint32_t qpn, std::span<const std::byte> frame);
+  template <Steps kSteps>
+  bool run_stages(FrameSink& sink, Nanos now, std::size_t tasks);
   bool take_doorbells();
   void take_rung();
   void advance_timers(Nanos now);
   bool flush();
+  template <Steps kSteps>
   bool send_bursts(FrameSink& sink);
   /// Ends when the burst is full or `left` (work.h) is used up. Returns what is left.
+  template <Steps kSteps>
   uint32_t build_burst(uint32_t left);
+  template <Steps kSteps>
   void send_burst(FrameSink& sink);
   Outcome transmit(Qp& qp);
   /// Charges the QP's client for work that took no turn. Nobody counts while one client has the engine to itself.
@@ -205,8 +219,9 @@ class alignas(64) Engine {
   }
   bool run_tasks(std::size_t count);
   /// After a step, or several: no QP changes, and the events that they caused are raised.
+  template <Steps kSteps = Steps::marked>
   void end_steps() {
-    ctx_.hand.drop();
+    ctx_.hand.drop<kSteps>();
     events_.raise_due();
   }
   /// False: the QP is not this engine's.
@@ -220,7 +235,10 @@ class alignas(64) Engine {
   StepEvents events_;
   Context ctx_;
   std::vector<Gid> gids_;  // of the port, now
-  bool paused_ = false;
+  /// One look tells whether it runs, and how.
+  enum class Mode : uint8_t { unmarked, marked, paused };
+  Mode mode_ = Mode::unmarked;
+  bool marks_ = false;     ///< mark_steps() was called
   bool outlived_ = false;  ///< outlive_thread() was called
   Dispatcher dispatcher_;
   QpTable table_;

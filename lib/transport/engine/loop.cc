@@ -38,14 +38,19 @@ bool Engine::poll(FrameSink& sink, Nanos now) {
   last_sink_ = &sink;
   // A task finds what its program posted before: doorbells are looked at after it was seen.
   const std::size_t tasks = tasks_.size();
-  if (paused_) [[unlikely]]
-    return run_tasks(tasks);
+  if (mode_ == Mode::unmarked) return run_stages<Steps::unmarked>(sink, now, tasks);
+  if (mode_ == Mode::marked) return run_stages<Steps::marked>(sink, now, tasks);
+  return run_tasks(tasks);
+}
+
+template <Steps kSteps>
+inline bool Engine::run_stages(FrameSink& sink, Nanos now, std::size_t tasks) {
   // Most polls find most stages empty, and a lone message waits for them.
   bool busy = !doorbells_.quiet() && take_doorbells();
   if (dispatcher_.timers().may_end(now) || now >= held_events_.next_deadline()) advance_timers(now);
   if (!dispatcher_.flush_queue().empty()) busy |= flush();
-  if (!dispatcher_.run_queue().empty() || owners_.shared()) busy |= send_bursts(sink);
-  end_steps();
+  if (!dispatcher_.run_queue().empty() || owners_.shared()) busy |= send_bursts<kSteps>(sink);
+  end_steps<kSteps>();
   // Tasks run after sending. An application that has seen a completion may destroy the QP in a task. Its ACK must leave
   // before, because no QP would be there to acknowledge the message when the peer sends it again.
   if (tasks != 0) busy |= run_tasks(tasks);
@@ -116,6 +121,7 @@ bool Engine::flush() {
   return left != kFlushesPerPoll;
 }
 
+template <Steps kSteps>
 bool Engine::send_bursts(FrameSink& sink) {
   RunQueue& queue = dispatcher_.run_queue();
   bool any = false;
@@ -124,18 +130,19 @@ bool Engine::send_bursts(FrameSink& sink) {
     ctx_.builder.begin(sink.room());
     if (ctx_.builder.burst_full()) break;
     any = true;
-    left = build_burst(left);
-    send_burst(sink);
+    left = build_burst<kSteps>(left);
+    send_burst<kSteps>(sink);
   }
   return any;
 }
 
+template <Steps kSteps>
 uint32_t Engine::build_burst(uint32_t left) {
   RunQueue& queue = dispatcher_.run_queue();
   while (!ctx_.builder.burst_full() && left > 0) {
     Qp* qp = queue.pop();
     if (qp == nullptr) break;
-    ctx_.hand.take(*qp);
+    ctx_.hand.take<kSteps>(*qp);
     ctx_.alone = queue.empty();
     if (!sent_.is_of(qp->tx.owner)) [[unlikely]]
       change_sender(qp->tx.owner);
@@ -163,18 +170,19 @@ void Engine::change_sender(uint16_t client) {
   sent_.change<&ClientTraffic::sent>(client, frames.size(), bytes_sent(frames));
 }
 
+template <Steps kSteps>
 void Engine::send_burst(FrameSink& sink) {
   const auto frames = ctx_.builder.frames();
   sent_.finish<&ClientTraffic::sent>(frames.size(), bytes_sent(frames));
-  ctx_.hand.drop();
+  ctx_.hand.drop<kSteps>();
   if (!frames.empty()) sink.send(frames);
   // Also without a frame: nothing stays in the list, because the queue pair may be destroyed next.
   for (Qp* qp : dispatcher_.sent()) {
-    ctx_.hand.take(*qp);
+    ctx_.hand.take<kSteps>(*qp);
     dispatcher_.apply(*qp, complete_sent(ctx_, *qp));
   }
   dispatcher_.sent().clear();
-  end_steps();
+  end_steps<kSteps>();
 }
 
 bool Engine::run_tasks(std::size_t count) {
@@ -183,13 +191,13 @@ bool Engine::run_tasks(std::size_t count) {
 }
 
 Nanos Engine::next_deadline() const {
-  if (paused_) return kNever;
+  if (is_paused()) return kNever;
   const bool idle = dispatcher_.run_queue().empty() && dispatcher_.flush_queue().empty();
   return idle ? std::min(dispatcher_.timers().next_deadline(), held_events_.next_deadline()) : Nanos(0);
 }
 
 bool Engine::has_work() const {
-  if (paused_) return !tasks_.empty();
+  if (is_paused()) return !tasks_.empty();
   return !dispatcher_.run_queue().empty() || !dispatcher_.flush_queue().empty() || !tasks_.empty() ||
          !doorbells_.empty();
 }

@@ -31,8 +31,12 @@ uint64_t bytes_of(const wire::Packet& packet) {
 
 void Engine::on_frames(std::span<const RxFrame> frames, Nanos now) {
   ctx_.now = now;
-  if (paused_) [[unlikely]]
-    return;
+  if (mode_ == Mode::unmarked) return take_frames<Steps::unmarked>(frames);
+  if (mode_ == Mode::marked) return take_frames<Steps::marked>(frames);
+}
+
+template <Steps kSteps>
+inline void Engine::take_frames(std::span<const RxFrame> frames) {
   while (!frames.empty()) {
     const std::size_t most = std::min(frames.size(), kParseBurst);
     std::size_t n = 0;
@@ -40,21 +44,22 @@ void Engine::on_frames(std::span<const RxFrame> frames, Nanos now) {
     for (; n < most && bytes < kParseBytes; ++n) {
       bytes += frames[n].bytes.size();
     }
-    parse_burst(frames.first(n), bytes);
+    parse_burst<kSteps>(frames.first(n), bytes);
     frames = frames.subspan(n);
   }
-  end_steps();
+  end_steps<kSteps>();
 }
 
 // Inlined into its callers: the registers of a call would be saved for every packet.
+template <Steps kSteps>
 [[gnu::always_inline]] inline void Engine::dispatch_plain(const wire::Packet& packet, Qp& qp) {
   owe(qp.tx.owner, work::kReceived + static_cast<uint32_t>(packet.payload.size()));
-  ctx_.hand.take(qp);
-  dispatcher_.apply(qp, handle_plain_packet(ctx_, qp, packet));
-  ctx_.hand.drop();
+  dispatcher_.apply(qp, handle_plain_packet<kSteps>(ctx_, qp, packet));
+  ctx_.hand.drop<kSteps>();
 }
 
 // Parses the whole burst first, so that the QPs' cache lines arrive while the rest is parsed.
+template <Steps kSteps>
 void Engine::parse_burst(std::span<const RxFrame> frames, std::size_t bytes) {
   const auto icrc = ctx_.config.check_icrc ? wire::Icrc::check : wire::Icrc::skip;
   // Read once: the compiler cannot know that the packets written do not change them.
@@ -91,9 +96,9 @@ void Engine::parse_burst(std::span<const RxFrame> frames, std::size_t bytes) {
     const wire::Packet& packet = packets[i];
     const auto [qp, plain] = receivers[i];
     if (plain && takes_plain(*qp, packet))
-      dispatch_plain(packet, *qp);
+      dispatch_plain<kSteps>(packet, *qp);
     else
-      dispatch(packet, qp);
+      dispatch<kSteps>(packet, qp);
   }
 }
 
@@ -128,8 +133,12 @@ void Engine::count_received(std::span<const RxFrame> frames, std::size_t packets
 // One by one: what they touch is in the cache, because this thread has just built them.
 void Engine::on_local_frames(std::span<const TxFrame> frames, Nanos now) {
   ctx_.now = now;
-  if (paused_) [[unlikely]]
-    return;
+  if (mode_ == Mode::unmarked) return take_local_frames<Steps::unmarked>(frames);
+  if (mode_ == Mode::marked) return take_local_frames<Steps::marked>(frames);
+}
+
+template <Steps kSteps>
+inline void Engine::take_local_frames(std::span<const TxFrame> frames) {
   const bool plain_path = ctx_.config.plain_path;
   wire::Packet& packet = parsed_.front();
   uint64_t bytes = 0;
@@ -145,21 +154,21 @@ void Engine::on_local_frames(std::span<const TxFrame> frames, Nanos now) {
       Qp* qp = table_.find(packet.bth.dest_qpn);
       if (qp != nullptr && takes_plain(*qp, packet)) {
         belongs_to(qp->tx.owner);
-        dispatch_plain(packet, *qp);
+        dispatch_plain<kSteps>(packet, *qp);
       } else {
         belongs_to(owner_of(qp));
-        dispatch(packet, qp);
+        dispatch<kSteps>(packet, qp);
       }
     } else if (const auto other = wire::parse_apart(frame.header, frame.header_length, payload)) {
       Qp* qp = table_.find(other->bth.dest_qpn);
       belongs_to(owner_of(qp));
-      dispatch(*other, qp);
+      dispatch<kSteps>(*other, qp);
     } else {
       belongs_to(Owners::kOwnProcess);
       ctx_.count_drop(other.error());
     }
   }
-  end_steps();
+  end_steps<kSteps>();
   received_locally_.finish<&ClientTraffic::received>(frames.size(), bytes);
 }
 
@@ -178,13 +187,14 @@ std::span<const std::byte> Engine::payload_of(const TxFrame& frame) {
   return {gathered_.data(), frame.payload_length};
 }
 
+template <Steps kSteps>
 void Engine::dispatch(const wire::Packet& packet, Qp* qp) {
   const wire::Drop reason = admit(ctx_, gids_, packet, qp);
   if (reason == wire::Drop::none) {
     owe(qp->tx.owner, work::kReceived + static_cast<uint32_t>(packet.payload.size()));
-    ctx_.hand.take(*qp);
-    dispatcher_.apply(*qp, handle_packet(ctx_, *qp, packet));
-    return ctx_.hand.drop();
+    ctx_.hand.take<kSteps>(*qp);
+    dispatcher_.apply(*qp, handle_packet<kSteps>(ctx_, *qp, packet));
+    return ctx_.hand.drop<kSteps>();
   }
   if (qp == nullptr && packet.bth.dest_qpn == kMulticastQpn) return deliver_to_group(packet);
   ctx_.count_drop(reason);
@@ -206,7 +216,8 @@ void Engine::deliver_to_group(const wire::Packet& packet) {
       ctx_.hand.take(*qp);
       owe(qp->tx.owner, work::kReceived + static_cast<uint32_t>(packet.payload.size()));
       traffic_[qp->tx.owner].received_in_group(bytes_of(packet));
-      dispatcher_.apply(*qp, on_datagram(ctx_, *qp, packet));
+      dispatcher_.apply(*qp, on_datagram<Steps::marked>(ctx_, *qp, packet));
+      ctx_.hand.drop();
     }
   }
 }

@@ -34,9 +34,11 @@ Outcome handle_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
 
 }  // namespace
 
+template <Steps kSteps>
 Outcome handle_packet(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (qp.type != QpType::rc) [[unlikely]]
-    if (!is_xrc(qp.type)) return qp.type == QpType::uc ? on_uc_request(ctx, qp, packet) : on_datagram(ctx, qp, packet);
+    if (!is_xrc(qp.type))
+      return qp.type == QpType::uc ? on_uc_request(ctx, qp, packet) : on_datagram<kSteps>(ctx, qp, packet);
   Outcome marked;
   const wire::OpFlags op = packet.op().flags;
   if (packet.ecn == CnpLimiter::kCongestionExperienced && op.has(wire::Op::payload)) [[unlikely]]
@@ -46,20 +48,30 @@ Outcome handle_packet(Context& ctx, Qp& qp, const wire::Packet& packet) {
   return marked | handle_response(ctx, qp, packet);
 }
 
+template <Steps kSteps>
 Outcome handle_other_plain_packet(Context& ctx, Qp& qp, const wire::Packet& packet) {
-  if (packet.bth.opcode == wire::Opcode::rc_send_only) return on_plain_send(ctx, qp, packet);
+  const auto in_hand = [&]() -> Qp& {
+    ctx.hand.take<kSteps>(qp);
+    return qp;
+  };
+  if (packet.bth.opcode == wire::Opcode::rc_send_only) return on_plain_send<kSteps>(ctx, qp, packet);
   switch (packet.bth.opcode) {
-    case wire::Opcode::rc_ack: return on_ack(ctx, qp, packet);
+    case wire::Opcode::rc_ack: return on_ack(ctx, in_hand(), packet);
     case wire::Opcode::rc_write_middle:
-    case wire::Opcode::rc_send_middle: return on_plain_middle(ctx, qp, packet);
-    case wire::Opcode::rc_read_response_middle: return on_plain_middle_response(ctx, qp, packet);
+    case wire::Opcode::rc_send_middle: return on_plain_middle<kSteps>(ctx, qp, packet);
+    case wire::Opcode::rc_read_response_middle: return on_plain_middle_response<kSteps>(ctx, qp, packet);
     case wire::Opcode::rc_read_request:
     case wire::Opcode::rc_compare_swap:
-    case wire::Opcode::rc_fetch_add: return on_plain_read(ctx, qp, packet);
+    case wire::Opcode::rc_fetch_add: return on_plain_read(ctx, in_hand(), packet);
     case wire::Opcode::rc_read_response_only:
-    case wire::Opcode::rc_atomic_ack: return on_plain_response(ctx, qp, packet);
-    default: return handle_packet(ctx, qp, packet);  // the first or last one of several
+    case wire::Opcode::rc_atomic_ack: return on_plain_response<kSteps>(ctx, qp, packet);
+    default: return handle_packet<kSteps>(ctx, in_hand(), packet);  // the first or last one of several
   }
 }
+
+template Outcome handle_packet<Steps::unmarked>(Context&, Qp&, const wire::Packet&);
+template Outcome handle_packet<Steps::marked>(Context&, Qp&, const wire::Packet&);
+template Outcome handle_other_plain_packet<Steps::unmarked>(Context&, Qp&, const wire::Packet&);
+template Outcome handle_other_plain_packet<Steps::marked>(Context&, Qp&, const wire::Packet&);
 
 }  // namespace uroce::transport

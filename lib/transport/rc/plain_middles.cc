@@ -58,7 +58,8 @@ uint32_t emit_alike(Context& ctx, Qp& qp, const SendSlot& slot, const std::byte*
   return sent;
 }
 
-bool place_middle(Context& ctx, Qp& qp, const wire::Packet& packet) {
+// Inlined into both kinds of its one caller: the registers of a call would be saved for every packet.
+[[gnu::always_inline]] inline bool place_middle(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const InboundMessage& message = qp.rx.message;
   if (packet.bth.opcode == Opcode::rc_send_middle) {
     if (message.kind() != InboundMessage::Kind::send || message.recv_num_sge() != 1) return false;
@@ -72,7 +73,8 @@ bool place_middle(Context& ctx, Qp& qp, const wire::Packet& packet) {
   return true;
 }
 
-bool place_middle_response(Context& ctx, Qp& qp, const SendSlot& slot, const wire::Packet& packet) {
+[[gnu::always_inline]] inline bool place_middle_response(Context& ctx, Qp& qp, const SendSlot& slot,
+                                                         const wire::Packet& packet) {
   const int32_t index = distance(packet.bth.psn, slot.first_psn);
   const bool middle = index > 0 && static_cast<uint32_t>(index) + 1 < slot.packets;
   if (!slot.is_read() || !middle || slot.num_sge != 1 || packet.payload.size() != qp.mtu()) return false;
@@ -94,14 +96,14 @@ uint32_t transmit_alike(Context& ctx, Qp& qp, const SendSlot& slot) {
   return sent;
 }
 
+template <Steps kSteps>
 Outcome on_plain_middle(Context& ctx, Qp& qp, const wire::Packet& packet) {
   auto& rx = qp.rx;
   InboundMessage& message = rx.message;
   const auto length = static_cast<uint32_t>(packet.payload.size());
   const bool next = packet.bth.psn == rx.expected && length == qp.mtu() && !message.later_wait();
-  ctx.hand.drop();  // Until the payload is there nothing changes.
   const bool placed = next && place_middle(ctx, qp, packet);
-  ctx.hand.take(qp);
+  ctx.hand.take<kSteps>(qp);  // Until the payload is there nothing changes.
   if (!placed) [[unlikely]]
     return on_request(ctx, qp, packet);
   packet.bth.opcode == Opcode::rc_send_middle ? message.add_to_send(length) : message.add_to_write(length);
@@ -109,13 +111,13 @@ Outcome on_plain_middle(Context& ctx, Qp& qp, const wire::Packet& packet) {
   return acknowledge_plain(ctx, qp, packet);
 }
 
+template <Steps kSteps>
 Outcome on_plain_middle_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
   auto& tx = qp.tx;
   const Psn psn = packet.bth.psn;
   const SendSlot* const slot = awaiting(qp, psn);
-  ctx.hand.drop();  // Until the payload is there nothing changes.
   const bool placed = slot != nullptr && place_middle_response(ctx, qp, *slot, packet);
-  ctx.hand.take(qp);
+  ctx.hand.take<kSteps>(qp);  // Until the payload is there nothing changes.
   if (!placed) [[unlikely]]
     return on_read_response(ctx, qp, packet);
   if (distance(slot->first_psn, tx.acked) > 0) tx.acked = slot->first_psn;
@@ -123,5 +125,10 @@ Outcome on_plain_middle_response(Context& ctx, Qp& qp, const wire::Packet& packe
   tx.recovery->loss.forget(psn, 1);
   return on_progress(ctx, qp, psn);
 }
+
+template Outcome on_plain_middle<Steps::unmarked>(Context&, Qp&, const wire::Packet&);
+template Outcome on_plain_middle<Steps::marked>(Context&, Qp&, const wire::Packet&);
+template Outcome on_plain_middle_response<Steps::unmarked>(Context&, Qp&, const wire::Packet&);
+template Outcome on_plain_middle_response<Steps::marked>(Context&, Qp&, const wire::Packet&);
 
 }  // namespace uroce::transport

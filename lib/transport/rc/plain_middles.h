@@ -15,10 +15,12 @@ namespace uroce::transport {
 /// peer allow it. The last one is not among them. Returns how many.
 uint32_t transmit_alike(Context& ctx, Qp& qp, const SendSlot& slot);
 
-/// The responder's does what on_request() does, for a packet of a SEND or WRITE. The QP is in RTS.
+/// The responder's does what on_request() does, for a packet of a SEND or WRITE. The QP is in RTS, and not in hand yet.
+template <Steps kSteps>
 Outcome on_plain_middle(Context& ctx, Qp& qp, const wire::Packet& packet);
 
-/// The requester's other one does what on_read_response() does. The QP is in RTS.
+/// The requester's other one does what on_read_response() does. The QP is in RTS, and not in hand yet.
+template <Steps kSteps>
 Outcome on_plain_middle_response(Context& ctx, Qp& qp, const wire::Packet& packet);
 
 }  // namespace uroce::transport

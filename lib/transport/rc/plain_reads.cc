@@ -114,16 +114,19 @@ Outcome on_plain_read(Context& ctx, Qp& qp, const wire::Packet& packet) {
   return Outcome::wake();
 }
 
+template <Steps kSteps>
 Outcome on_plain_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const bool atomic = packet.bth.opcode == Opcode::rc_atomic_ack;
   const auto general = atomic ? on_atomic_ack : on_read_response;
-  if (!is_lone_response(qp, packet)) return general(ctx, qp, packet);
+  if (!is_lone_response(qp, packet)) {
+    ctx.hand.take(qp);
+    return general(ctx, qp, packet);
+  }
   auto& tx = qp.tx;
   const SendSlot& slot = qp.slot(tx.oldest);
   const auto result = result_of(slot, packet);
-  ctx.hand.drop();  // Until the result is there nothing changes.
   const bool placed = !result.empty() && place_in_one(ctx, qp.pd, slot.sges()[0], 0, result);
-  ctx.hand.take(qp);
+  ctx.hand.take<kSteps>(qp);  // Until the result is there nothing changes.
   if (!placed) [[unlikely]]
     return general(ctx, qp, packet);
   const Psn psn = packet.bth.psn;
@@ -138,5 +141,8 @@ Outcome on_plain_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (more_is_known(qp)) out |= advance(ctx, qp).out;
   return out.failed() ? out : out | on_progress(ctx, qp, psn);
 }
+
+template Outcome on_plain_response<Steps::unmarked>(Context&, Qp&, const wire::Packet&);
+template Outcome on_plain_response<Steps::marked>(Context&, Qp&, const wire::Packet&);
 
 }  // namespace uroce::transport

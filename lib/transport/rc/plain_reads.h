@@ -19,11 +19,12 @@ struct PlainReads {
 /// The requester's shortcut does what transmit_plain_requests() does.
 PlainReads transmit_plain_reads(Context& ctx, Qp& qp);
 
-/// The responder's does what on_request() does, for a plain READ or atomic. The QP is in RTS.
+/// The responder's does what on_request() does, for a plain READ or atomic. The QP is in RTS and in hand.
 Outcome on_plain_read(Context& ctx, Qp& qp, const wire::Packet& packet);
 
 /// The requester's other one does what on_read_response() or on_atomic_ack() does, for a response of one packet. The QP
-/// is in RTS.
+/// is in RTS, and not in hand yet.
+template <Steps kSteps>
 Outcome on_plain_response(Context& ctx, Qp& qp, const wire::Packet& packet);
 
 }  // namespace uroce::transport

@@ -8,18 +8,26 @@
 #include "transport/rc/sack.h"
 
 namespace uroce::transport {
+namespace {
 
+Outcome on_other_send(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  ctx.hand.take(qp);
+  return on_request(ctx, qp, packet);
+}
+
+}  // namespace
+
+template <Steps kSteps>
 Outcome on_plain_send(Context& ctx, Qp& qp, const wire::Packet& packet) {
   auto& rx = qp.rx;
   const std::size_t bytes = packet.payload.size();
-  if (packet.bth.psn != rx.expected || !rx.message.idle() || bytes > qp.mtu()) return on_request(ctx, qp, packet);
+  if (packet.bth.psn != rx.expected || !rx.message.idle() || bytes > qp.mtu()) return on_other_send(ctx, qp, packet);
   PlainRecv recv(qp);
   std::byte* const place = recv.place(ctx, bytes);
   if (place == nullptr) [[unlikely]]
-    return on_request(ctx, qp, packet);
-  ctx.hand.drop();  // Until the payload is there nothing changes.
+    return on_other_send(ctx, qp, packet);
   std::memmove(place, packet.payload.data(), bytes);
-  ctx.hand.take(qp);
+  ctx.hand.take<kSteps>(qp);  // Until the payload is there nothing changes.
   recv.take(ctx, qp);
   rx.count_message();
   qp.expect_next(1);
@@ -30,5 +38,8 @@ Outcome on_plain_send(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const Outcome out = report_recv(ctx, qp, cqe, packet.bth.solicited);
   return packet.bth.ack_request ? out | qp.responses.queue_ack(packet.bth.psn) : out;
 }
+
+template Outcome on_plain_send<Steps::unmarked>(Context&, Qp&, const wire::Packet&);
+template Outcome on_plain_send<Steps::marked>(Context&, Qp&, const wire::Packet&);
 
 }  // namespace uroce::transport

@@ -8,7 +8,9 @@
 
 namespace uroce::transport {
 
-/// As on_request(), for a plain SEND. The QP is in RTS. Not inlined: a WRITE needs fewer registers.
+/// As on_request(), for a plain SEND. The QP is in RTS, and not in hand yet. Not inlined: a WRITE needs fewer
+/// registers.
+template <Steps kSteps>
 Outcome on_plain_send(Context& ctx, Qp& qp, const wire::Packet& packet);
 
 }  // namespace uroce::transport

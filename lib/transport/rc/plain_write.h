@@ -13,8 +13,9 @@
 
 namespace uroce::transport {
 
-/// Executes a plain WRITE that is in order. The QP is in RTS. False: nothing has been done, and the general way finds
-/// what is different or wrong.
+/// Executes a plain WRITE that is in order. The QP is in RTS; it is in hand once its payload is there. False: nothing
+/// has been done, and the general way finds what is different or wrong.
+template <Steps kSteps>
 inline bool execute_plain_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
   auto& rx = qp.rx;
   const wire::Reth& reth = packet.reth;
@@ -24,10 +25,9 @@ inline bool execute_plain_write(Context& ctx, Qp& qp, const wire::Packet& packet
   if (!qp.access.has(Access::remote_write)) return false;
   const auto place = translate(ctx, qp, reth.rkey, reth.va, reth.length, Access::remote_write);
   if (place.result != memory::AccessResult::ok) return false;
-  ctx.hand.drop();  // Until the payload is there nothing changes.
   // A frame of this process may have its payload in the same memory.
   if (reth.length > 0) std::memmove(place.host, packet.payload.data(), reth.length);
-  ctx.hand.take(qp);
+  ctx.hand.take<kSteps>(qp);
   rx.count_message();
   qp.expect_next(1);
   return true;
@@ -40,10 +40,13 @@ inline Outcome acknowledge_plain(const Context& ctx, Qp& qp, const wire::Packet&
   return qp.responses.queue_ack(packet.bth.psn);
 }
 
-/// As on_request(), for a plain WRITE. The QP is in RTS.
+/// As on_request(), for a plain WRITE. The QP is in RTS, and not in hand yet.
+template <Steps kSteps>
 inline Outcome on_plain_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
-  if (!execute_plain_write(ctx, qp, packet)) [[unlikely]]
+  if (!execute_plain_write<kSteps>(ctx, qp, packet)) [[unlikely]] {
+    ctx.hand.take(qp);
     return on_request(ctx, qp, packet);
+  }
   return acknowledge_plain(ctx, qp, packet);
 }
 

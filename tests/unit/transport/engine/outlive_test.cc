@@ -18,6 +18,7 @@
 
 #include "base/random.h"
 #include "tests/support/test_endpoint.h"
+#include "transport/qp/snapshot.h"
 
 // The sanitizers' own code would be stepped through, too.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
@@ -81,6 +82,7 @@ constexpr uint32_t kBytes = 600;   // three packets
 class DyingHosts {
  public:
   explicit DyingHosts(Retransmission retransmission) : near_(host(retransmission, 1)), far_(host(retransmission, 2)) {
+    far_.engine().mark_steps();
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
       near_ends_[lane].make(near_, lane);
       far_ends_[lane].make(far_, lane);
@@ -264,6 +266,16 @@ TEST_P(Outlive, AnyInstruction) {
   EXPECT_GE(deaths, wanted);
   EXPECT_GT(unknown, 0u);
   EXPECT_LT(unknown, deaths);
+}
+
+/// Without marks any queue pair may be the one that was changing, so all of them end.
+TEST(OutliveUnmarked, TellsNoState) {
+  TestEndpoint host;
+  TestQp& qp = host.make_qp({.qpn = 0x11});
+  const auto state = [&] { return host.engine().snapshot(qp.qp(), Nanos(0), kSnapshotVersion); };
+  EXPECT_FALSE(state().empty());
+  EXPECT_FALSE(host.engine().outlive_thread());
+  EXPECT_TRUE(state().empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, Outlive, ::testing::Values(Retransmission::go_back_n, Retransmission::selective),
