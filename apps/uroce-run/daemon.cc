@@ -153,7 +153,8 @@ void choose_demo_socket() {
   setenv("UROCE_SOCKET", (folder / chosen.filename()).c_str(), 1);
 }
 
-void bring_up_daemon(DaemonUse& use, const Places& places, const VerbsLibrary& verbs, const fs::path& folder) {
+void bring_up_daemon(DaemonUse& use, const Places& places, const VerbsLibrary& verbs, const fs::path& folder,
+                     bool aloud) {
   Start start(use, places, folder / "uroced.log");
   const auto begin = std::chrono::steady_clock::now();
   while (!start.answers(verbs)) {
@@ -164,7 +165,7 @@ void bring_up_daemon(DaemonUse& use, const Places& places, const VerbsLibrary& v
     if (waited > kMoment) start.say_what_it_waits_for();
     std::this_thread::sleep_for(kLook);
   }
-  start.say_what_it_started();
+  if (aloud) start.say_what_it_started();
 }
 
 }  // namespace uroce::run

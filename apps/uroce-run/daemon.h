@@ -36,8 +36,9 @@ bool ended_meanwhile(const std::string& socket);
 void choose_demo_socket();
 
 /// Makes a daemon answer at that socket: waits for one that is starting or ending, and starts one where there is none.
-/// `folder` is for its output. Returns early when a signal is held. Throws std::runtime_error.
+/// `folder` is for its output. `aloud`: says on stderr that it started one. Returns early when a signal is held. Throws
+/// std::runtime_error.
 void bring_up_daemon(DaemonUse& use, const Places& places, const VerbsLibrary& verbs,
-                     const std::filesystem::path& folder);
+                     const std::filesystem::path& folder, bool aloud);
 
 }  // namespace uroce::run

@@ -6,13 +6,17 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <iostream>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include <uroce/version.h>
 
+#include "ci_report.h"
 #include "daemon.h"
 #include "explain.h"
 #include "folder.h"
@@ -28,19 +32,25 @@ namespace fs = std::filesystem;
 using namespace uroce::run;
 
 constexpr const char* kHelp = R"(uroce-run [--socket PATH] [--netns] [--explain] COMMAND [ARGUMENT ...]
+uroce-run --ci [--junit FILE] [--fail-on left,troubles] [--netns] [--explain] COMMAND [ARGUMENT ...]
 
 Runs an unmodified program that was written for libibverbs or librdmacm on uroce. The loader finds uroce's libraries first,
 and /sys/class/infiniband, /dev/infiniband and NETLINK_RDMA sockets show the daemon's devices. If no daemon answers,
 "uroced --demo" is started, with two devices joined back to back, and a line on stderr says so. All uroce-runs of the socket
 share it, and it ends when no program uses it any more. The exit code is the command's.
 
-  --socket PATH  the daemon's socket (default: the environment's UROCE_SOCKET, else /run/uroce/uroced.sock)
-  --netns        run the command in a network namespace with an interface for each device, which has the device's name, MAC
-                 and addresses: for programs that ask the kernel for an address (qperf, fi_pingpong, DAPL). Server and client
-                 run in one: uroce-run --netns sh -c 'SERVER & CLIENT'
-  --explain      print at the end which calls uroce refused to the command, how often and why
-  --version      print the version
-  --help         print this text
+  --socket PATH   the daemon's socket (default: the environment's UROCE_SOCKET, else /run/uroce/uroced.sock)
+  --netns         run the command in a network namespace with an interface for each device, which has the device's name, MAC
+                  and addresses: for programs that ask the kernel for an address (qperf, fi_pingpong, DAPL). Server and client
+                  run in one: uroce-run --netns sh -c 'SERVER & CLIENT'
+  --explain       print at the end which calls uroce refused to the command, how often and why
+  --ci            for tests: start devices of the command's own, and print at the end which objects its programs left (queue
+                  pairs, regions, completions that were not polled, ...), what the daemon refused, and how queue pairs ended
+  --junit FILE    with --ci: write that as JUnit XML, too
+  --fail-on KIND  with --ci: exit with 1 after a good command whose programs left objects ("left"), had troubles
+                  ("troubles"), or either ("left,troubles")
+  --version       print the version
+  --help          print this text
 
 Examples:
   uroce-run ibv_devinfo -v
@@ -48,6 +58,7 @@ Examples:
   uroce-run ib_write_bw -d uroce0 -x 0                 # in one terminal, then in another:
   uroce-run ib_write_bw -d uroce1 -x 0 localhost
   uroce-run --explain ./my_program
+  uroce-run --ci --junit rdma.xml --fail-on left make check
   uroce-run rdma resource show qp
   uroce-run sh -c 'prometheus-node-exporter --path.sysfs="$UROCE_SYSFS" --collector.infiniband'
 
@@ -107,7 +118,21 @@ std::vector<std::string> keep_redirector(std::vector<std::string> command, const
 struct Options {
   bool netns = false;
   bool explain = false;
+  std::string socket{};
+  CiOptions ci{};
 };
+
+/// Returns the exit code.
+int tell_ci(const CiOptions& options, const std::vector<std::string>& command, int code) {
+  const CiReport report = CiReport::of_daemon();
+  report.print(options, std::cerr);
+  if (!options.junit.empty()) {
+    std::ofstream file(options.junit);
+    report.write_junit(options, command, code, file);
+    if (!file.flush()) throw std::runtime_error("cannot write " + options.junit.string() + "; --junit names the file");
+  }
+  return report.exit_code(options, code);
+}
 
 int run(const std::vector<std::string>& command, const Options& options) {
   const auto places = find_places();
@@ -117,16 +142,20 @@ int run(const std::vector<std::string>& command, const Options& options) {
         "again");
   const VerbsLibrary verbs(places->libraries[0] / "libibverbs.so.1");
   DaemonUse use;
-  const auto kept = use.keep(socket_in_use());
-  const int devices = ask_daemon(verbs);  // before signals are held: ^C ends the wait
+  const auto kept = options.ci.on ? DaemonUse::Kept::no_need : use.keep(socket_in_use());
+  const int devices = options.ci.on ? 0 : ask_daemon(verbs);  // before signals are held: ^C ends the wait
   if (devices < 0) return 1;
   hold_signals();
   remove_abandoned();
   const RunFolder folder;
-  if (devices == 0) choose_demo_socket();
+  if (options.ci.on) {
+    setenv("UROCE_SOCKET", (folder.path() / "uroced.sock").c_str(), 1);
+  } else if (devices == 0) {
+    choose_demo_socket();
+  }
   // A daemon that began or ended between the two questions is noticed here.
   if (devices == 0 || kept == DaemonUse::Kept::ending || use.keep(socket_in_use()) != kept) {
-    bring_up_daemon(use, *places, verbs, folder.path());
+    bring_up_daemon(use, *places, verbs, folder.path(), !options.ci.on);
   }
   if (held_signal() != 0) return 128 + held_signal();
   if (options.netns) enter_network_namespace();  // without the daemon, which others use
@@ -154,42 +183,67 @@ int run(const std::vector<std::string>& command, const Options& options) {
   const int code =
       run_program(keep_redirector(command, places->redirector), {{open.event_fds(), follow}, {{view.fd()}, serve}});
   if (options.explain) print_refusals(refusals, std::cerr);
-  return code;
+  return options.ci.on ? tell_ci(options.ci, command, code) : code;
+}
+
+/// Takes the option at `at`, with its value. False: it is none, or its value is missing or wrong.
+bool take_option(const std::vector<std::string>& words, std::size_t& at, Options& options) {
+  const std::string& option = words[at];
+  if (option == "--netns") return options.netns = true;
+  if (option == "--explain") return options.explain = true;
+  if (option == "--ci") return options.ci.on = true;
+  if (at + 1 == words.size()) return false;
+  const std::string& value = words[at + 1];
+  if (option == "--socket") {
+    options.socket = value;
+  } else if (option == "--junit") {
+    options.ci.junit = value;
+  } else if (option != "--fail-on" || !set_fail_on(options.ci, value)) {
+    return false;
+  }
+  ++at;
+  return true;
+}
+
+/// Why these options do not go together; empty if they do.
+std::string fault_of(const Options& options) {
+  const CiOptions& ci = options.ci;
+  if (!ci.on && (!ci.junit.empty() || ci.fail_on_left || ci.fail_on_troubles)) {
+    return "--junit and --fail-on are for --ci; add it";
+  }
+  if (ci.on && !options.socket.empty()) {
+    return "--ci starts devices of its own, and --socket names others; leave one out";
+  }
+  return {};
+}
+
+int usage_error(const std::string& text) {
+  std::fprintf(stderr, "uroce-run: %s; see uroce-run --help\n", text.c_str());
+  return 2;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
+  const std::vector<std::string> words(argv + 1, argv + argc);
   Options options;
-  int at = 1;
-  for (; at < argc && argv[at][0] == '-'; ++at) {
-    const std::string option = argv[at];
+  std::size_t at = 0;
+  for (; at < words.size() && words[at].starts_with('-'); ++at) {
+    const std::string& option = words[at];
     if (option == "--help" || option == "-h") return std::fputs(kHelp, stdout) < 0 ? 1 : 0;
     if (option == "--version") return std::printf("uroce-run %s\n", uroce::kVersion) < 0 ? 1 : 0;
     if (option == "--") {
       ++at;
       break;
     }
-    if (option == "--netns") {
-      options.netns = true;
-      continue;
+    if (!take_option(words, at, options)) {
+      return usage_error("unknown option " + option + ", or its value is missing or wrong");
     }
-    if (option == "--explain") {
-      options.explain = true;
-      continue;
-    }
-    if (option != "--socket" || at + 1 == argc) {
-      std::fprintf(stderr, "uroce-run: unknown option %s, or its value is missing; see uroce-run --help\n",
-                   option.c_str());
-      return 2;
-    }
-    setenv("UROCE_SOCKET", argv[++at], 1);
   }
-  if (at == argc) {
-    std::fputs("uroce-run: the command is missing; see uroce-run --help\n", stderr);
-    return 2;
-  }
-  return run({argv + at, argv + argc}, options);
+  if (at == words.size()) return usage_error("the command is missing");
+  if (const std::string fault = fault_of(options); !fault.empty()) return usage_error(fault);
+  if (!options.socket.empty()) setenv("UROCE_SOCKET", options.socket.c_str(), 1);
+  return run({words.begin() + static_cast<std::ptrdiff_t>(at), words.end()}, options);
 } catch (const std::exception& error) {
   std::fprintf(stderr, "uroce-run: %s\n", error.what());
   return 1;

@@ -162,6 +162,30 @@ struct HistoryRows {
   static void fields(auto& self, auto& archive) { archive(self.rows, self.more); }
 };
 
+/// Asks for the programs after client number `after` that have ended and left objects. A reply holds as many as fit.
+struct ListLeft {
+  uint32_t after = 0;
+  static void fields(auto& self, auto& archive) { archive(self.after); }
+};
+
+/// A program that ended without destroying all that it made.
+struct LeftRow {
+  uint32_t client = 0;
+  int32_t pid = 0;
+  uint32_t uid = 0;
+  std::string command{};
+  std::vector<std::pair<std::string, uint64_t>> objects{};  ///< kinds in the singular ("queue pair"), and how many
+  static void fields(auto& self, auto& archive) {
+    archive(self.client, self.pid, self.uid, self.command, self.objects);
+  }
+};
+
+struct LeftRows {
+  std::vector<LeftRow> rows{};
+  bool more = false;
+  static void fields(auto& self, auto& archive) { archive(self.rows, self.more); }
+};
+
 /// One engine. The names are text, as an object's: "busy_ns", "rounds", "rx_packets".
 struct EngineRow {
   uint32_t engine = 0;

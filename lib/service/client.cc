@@ -12,6 +12,7 @@
 #include "base/dead_owner.h"
 #include "service/bequeath.h"
 #include "service/bequeath_cm.h"
+#include "service/left_objects.h"
 #include "service/memory_operations.h"
 #include "service/operation_table.h"
 
@@ -65,26 +66,25 @@ void Client::run() {
                                   fmt::format("client {} ({}, process {}) is disconnected: {}", program_.id,
                                               program_.peer.command, program_.peer.pid, why));
   }
-  log_end();
+  const History::Objects left = log_end();
   if (!why.empty()) note(History::Kind::trouble, fmt::format("the daemon ended the connection: {}", why));
   disconnect();
   release();
-  program_.server.history().end(program_.id);
+  program_.server.history().end(program_.id, left);
   done_.store(true, std::memory_order_release);
   program_.server.finished();
 }
 
 // A program that was killed has destroyed nothing.
-void Client::log_end() const {
-  if (!program_.greeted || program_.turn != nullptr || disconnected_.load(std::memory_order_relaxed)) return;
-  std::size_t regions = 0;
-  for (const ClientState* device : devices()) regions += device->regions.size();
-  const std::size_t left = queue_pairs();
+History::Objects Client::log_end() const {
+  if (!program_.greeted || program_.turn != nullptr || disconnected_.load(std::memory_order_relaxed)) return {};
+  auto left = left_objects_of(devices());
   std::string line =
       fmt::format("client {} ({}, process {}) has gone", program_.id, program_.peer.command, program_.peer.pid);
-  if (left != 0) line += fmt::format("; it left {} queue pairs and {} memory regions, which end now", left, regions);
-  program_.server.log_of_client(program_.peer.payer(), left != 0 ? Severity::info : Severity::debug, line);
-  if (left != 0) note(History::Kind::step, line);
+  if (!left.empty()) line += fmt::format("; it left {}, which end now", text_of(left));
+  program_.server.log_of_client(program_.peer.payer(), queue_pairs() != 0 ? Severity::info : Severity::debug, line);
+  if (!left.empty()) note(History::Kind::step, line);
+  return left;
 }
 
 void Client::note(History::Kind kind, std::string_view text, const ClientState* device, uint32_t qpn) const {

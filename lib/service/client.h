@@ -108,7 +108,8 @@ class Client {
   Result<ClientState*> device_of(const message::RequestHeader& header);
   Result<void> send(ClientState* device, uint32_t sequence, const Result<Reply>& answer);
   void release();
-  void log_end() const;
+  /// Returns the objects that the program left.
+  History::Objects log_end() const;
   /// Notes an event for `uroce explain`. `device`, `qpn`: those concerned, if any.
   void note(History::Kind kind, std::string_view text, const ClientState* device = nullptr, uint32_t qpn = 0) const;
 

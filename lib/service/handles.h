@@ -61,6 +61,8 @@ class Handles {
     objects_.erase(found);
     return object;
   }
+  /// The objects' name, in the singular.
+  const char* kind() const { return what_; }
   /// Destroys all objects.
   void clear() {
     std::unique_lock lock(mutex_);

@@ -8,6 +8,8 @@ namespace {
 
 /// Some 150 bytes for each beside its texts: they fit a packet.
 constexpr std::size_t kEventsPerReply = 64;
+/// With a dozen kinds of objects for each, at some 40 bytes, they fit a packet.
+constexpr std::size_t kLeftPerReply = 64;
 
 }  // namespace
 
@@ -34,10 +36,24 @@ void History::note(uint32_t client, const Peer& peer, const What& what, Time now
       {.number = next_++, .at = now, .device = std::string(what.device), .qpn = what.qpn, .text = std::string(text)});
 }
 
-void History::end(uint32_t client) {
+void History::end(uint32_t client, Objects left) {
   const std::scoped_lock lock(mutex_);
   const auto found = programs_.find(client);
-  if (found != programs_.end()) found->second.gone = true;
+  if (found == programs_.end()) return;
+  found->second.gone = true;
+  found->second.left = std::move(left);
+}
+
+message::LeftRows History::left(uint32_t after, const Sight& sight) const {
+  const std::scoped_lock lock(mutex_);
+  message::LeftRows out;
+  for (auto at = programs_.upper_bound(after); at != programs_.end() && !out.more; ++at) {
+    const auto& [client, program] = *at;
+    if (program.left.empty() || !sight.client_of(program.uid)) continue;
+    out.more = out.rows.size() == kLeftPerReply;
+    if (!out.more) out.rows.push_back({client, program.pid, program.uid, program.command, program.left});
+  }
+  return out;
 }
 
 // The user with the most programs loses one, so that nobody's programs push out those of others.

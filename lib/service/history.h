@@ -10,6 +10,8 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "message/operator_messages.h"
 #include "service/peer.h"
@@ -40,8 +42,12 @@ class History {
 
   /// `client`: the program's number. An event that repeats the one before of its kind is counted with it.
   void note(uint32_t client, const Peer& peer, const What& what, Time now);
-  /// The program has ended.
-  void end(uint32_t client);
+  /// Kinds in the singular, and how many.
+  using Objects = std::vector<std::pair<std::string, uint64_t>>;
+  /// The program has ended, and has not destroyed these.
+  void end(uint32_t client, Objects left = {});
+  /// Ended programs that left objects, of those that `sight` allows, from the first after client number `after`.
+  message::LeftRows left(uint32_t after, const Sight& sight) const;
   /// The next events that `sight` allows, in order; as many as fit a packet.
   message::HistoryRows rows(const message::ListHistory& request, const Sight& sight, Time now) const;
 
@@ -59,6 +65,7 @@ class History {
     uint32_t uid = 0;
     std::string command{};
     bool gone = false;
+    Objects left{};
     uint64_t newest = 0;  ///< number of its newest event
     std::deque<Event> steps{};
     std::deque<Event> troubles{};

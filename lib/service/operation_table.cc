@@ -32,6 +32,7 @@ constexpr Operation kOperations[] = {
     {Op::list_users, Needs::hello, serve<message::ListUsers, list_users>},
     {Op::list_peers, Needs::hello, serve<message::ListPeers, list_peers>},
     {Op::list_history, Needs::hello, serve<message::ListHistory, list_history>},
+    {Op::list_left, Needs::hello, serve<message::ListLeft, list_left>},
     {Op::list_engines, Needs::hello, serve<message::Empty, list_engines>},
     {Op::list_objects, Needs::hello, serve<message::ListObjects, list_objects>},
     {Op::capture, Needs::hello, serve<message::OpenDevice, start_capture>},

@@ -32,6 +32,10 @@ Result<Reply> list_history(ClientState& client, const message::ListHistory& requ
   return reply(client, client.server.history().rows(request, Sight(client.peer), std::chrono::steady_clock::now()));
 }
 
+Result<Reply> list_left(ClientState& client, const message::ListLeft& request) {
+  return reply(client, client.server.history().left(request.after, Sight(client.peer)));
+}
+
 Result<Reply> list_objects(ClientState& client, const message::ListObjects& request) {
   return reply(client, client.server.object_rows(request, Sight(client.peer)));
 }

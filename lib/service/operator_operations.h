@@ -12,6 +12,7 @@
 namespace uroce::service {
 
 Result<Reply> list_clients(ClientState& client, const message::ListClients& request);
+Result<Reply> list_left(ClientState& client, const message::ListLeft& request);
 Result<Reply> list_history(ClientState& client, const message::ListHistory& request);
 Result<Reply> list_users(ClientState& client, const message::ListUsers& request);
 Result<Reply> list_peers(ClientState& client, const message::ListPeers& request);

@@ -261,9 +261,9 @@ class Session {
 
   /// An operator's call with any bytes.
   void say_anything(Program& program) {
-    static constexpr std::array kOps{Op::list_clients, Op::list_users,   Op::list_peers,
-                                     Op::list_engines, Op::list_objects, Op::capture,
-                                     Op::barrier,      Op::counters,     Op::list_history};
+    static constexpr std::array kOps{Op::list_clients, Op::list_users, Op::list_peers, Op::list_engines,
+                                     Op::list_objects, Op::capture,    Op::barrier,    Op::counters,
+                                     Op::list_history, Op::list_left};
     std::vector<std::byte> body(in_.below(64));
     in_.fill(body);
     program.call(kOps[in_.take<uint8_t>() % kOps.size()], body);

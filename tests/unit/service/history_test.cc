@@ -104,6 +104,23 @@ TEST_F(HistoryTest, ALiveProgramStaysLongerThanOneThatHasGone) {
   EXPECT_EQ(of_7.front(), "8");
 }
 
+TEST_F(HistoryTest, TellsWhatEndedProgramsLeft) {
+  for (uint32_t client = 1; client <= 100; ++client) {
+    note(client, client % 2 != 0 ? kAnn : kBen, "came");
+    if (client > 1) history_.end(client, {{"queue pair", client}, {"memory region", 1}});
+  }
+  history_.end(1);
+  const auto first = history_.left(0, Sight(kOperator));
+  EXPECT_TRUE(first.more);
+  EXPECT_EQ(first.rows.front().client, 2u) << "the program before left nothing";
+  EXPECT_EQ(first.rows.front().command, "ben");
+  EXPECT_EQ(first.rows.front().objects, (History::Objects{{"queue pair", 2}, {"memory region", 1}}));
+  const auto second = history_.left(first.rows.back().client, Sight(kOperator));
+  EXPECT_FALSE(second.more);
+  EXPECT_EQ(first.rows.size() + second.rows.size(), 99u);
+  for (const auto& row : history_.left(0, Sight(kAnn)).rows) EXPECT_EQ(row.uid, kAnn.uid);
+}
+
 TEST_F(HistoryTest, AReplyFitsAPacketAndCutsLongTexts) {
   for (std::size_t i = 0; i < 100; ++i) {
     note(1, kAnn, fmt::format("{:05}", i) + std::string(100'000, 'x'), 0, Kind::step);

@@ -1,0 +1,182 @@
+#include "ci_report.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ostream>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+#include "client/device_link.h"
+#include "message/operator_messages.h"
+
+namespace uroce::run {
+
+namespace {
+
+using namespace std::chrono_literals;
+using message::Op;
+
+constexpr auto kProgramsEnd = 2s;
+constexpr auto kAskAgain = 20ms;
+
+/// All rows of a list; `follow` sets the request for those after one of them.
+template <class Rows, class Request>
+auto all_rows(client::DaemonLink& daemon, Op op, Request request, auto follow) {
+  decltype(Rows::rows) all;
+  for (bool more = true; more;) {
+    auto reply = daemon.call<Rows>(op, request);
+    if (!reply) throw std::runtime_error("the daemon does not tell what happened: " + reply.error().text);
+    more = reply->more && !reply->rows.empty();
+    for (auto& row : reply->rows) {
+      follow(request, row);
+      all.push_back(std::move(row));
+    }
+  }
+  return all;
+}
+
+std::string name_of(const auto& row) { return row.command + ", process " + std::to_string(row.pid); }
+
+std::vector<std::string> running_programs(client::DaemonLink& daemon) {
+  const auto rows = all_rows<message::ClientRows>(daemon, Op::list_clients, message::ListClients{},
+                                                  [](auto& next, const auto& row) { next.after = row.id; });
+  std::vector<std::string> names;
+  for (const message::ClientRow& row : rows) {
+    if (row.pid == getpid()) continue;
+    const std::string name = name_of(row);
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+std::string quoted(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      // XML 1.0 has no other control characters (2.2).
+      default: out += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? '?' : c;
+    }
+  }
+  return out;
+}
+
+std::string joined(const std::vector<std::string>& words, const char* between) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : between) + word;
+  return out;
+}
+
+void add_case(std::ostream& out, const std::string& name, const std::string& text, bool fails) {
+  out << "  <testcase classname=\"uroce-run\" name=\"" << quoted(name) << '"';
+  if (text.empty()) {
+    out << "/>\n";
+  } else if (fails) {
+    out << ">\n    <failure message=\"" << quoted(text.substr(0, text.find('\n'))) << "\">" << quoted(text)
+        << "</failure>\n  </testcase>\n";
+  } else {
+    out << ">\n    <system-out>" << quoted(text) << "</system-out>\n  </testcase>\n";
+  }
+}
+
+}  // namespace
+
+bool set_fail_on(CiOptions& options, const std::string& words) {
+  std::istringstream in(words);
+  for (std::string word; std::getline(in, word, ',');) {
+    if (word == "left") {
+      options.fail_on_left = true;
+    } else if (word == "troubles") {
+      options.fail_on_troubles = true;
+    } else {
+      return false;
+    }
+  }
+  return !words.empty();
+}
+
+CiReport CiReport::of_daemon() {
+  auto made = client::DaemonLink::of_program({});
+  if (!made) throw std::runtime_error("the daemon does not tell what happened: " + made.error().text);
+  client::DaemonLink& daemon = **made;
+  auto running = running_programs(daemon);
+  for (const auto limit = std::chrono::steady_clock::now() + kProgramsEnd;
+       !running.empty() && std::chrono::steady_clock::now() < limit;) {
+    std::this_thread::sleep_for(kAskAgain);
+    running = running_programs(daemon);
+  }
+  std::map<uint32_t, CiProgram> programs;
+  const auto program_of = [&programs](const auto& row) -> CiProgram& {
+    return programs.try_emplace(row.client, CiProgram{name_of(row), {}, {}}).first->second;
+  };
+  for (const auto& row : all_rows<message::HistoryRows>(daemon, Op::list_history, message::ListHistory{},
+                                                        [](auto& next, const auto& one) { next.after = one.number; })) {
+    if (!row.trouble || row.pid == getpid()) continue;
+    const std::string often = row.times > 1 ? " (" + std::to_string(row.times) + " times)" : "";
+    program_of(row).troubles.push_back(row.text + often);
+  }
+  for (const auto& row : all_rows<message::LeftRows>(daemon, Op::list_left, message::ListLeft{},
+                                                     [](auto& next, const auto& one) { next.after = one.client; })) {
+    for (const auto& [kind, number] : row.objects) {
+      program_of(row).left.push_back(std::to_string(number) + " " + kind + (number == 1 ? "" : "s"));
+    }
+  }
+  std::vector<CiProgram> all;
+  for (auto& [client, program] : programs) all.push_back(std::move(program));
+  return CiReport(std::move(all), std::move(running));
+}
+
+bool CiReport::any_left() const {
+  return std::ranges::any_of(programs_, [](const CiProgram& one) { return !one.left.empty(); });
+}
+
+bool CiReport::any_troubles() const {
+  return std::ranges::any_of(programs_, [](const CiProgram& one) { return !one.troubles.empty(); });
+}
+
+int CiReport::exit_code(const CiOptions& options, int code) const {
+  if (code != 0) return code;
+  return (options.fail_on_left && any_left()) || (options.fail_on_troubles && any_troubles()) ? 1 : 0;
+}
+
+void CiReport::print(const CiOptions& options, std::ostream& out) const {
+  for (const CiProgram& program : programs_) {
+    if (!program.left.empty()) out << "uroce-run: " << program.name << ", left " << joined(program.left, ", ") << '\n';
+    for (const std::string& trouble : program.troubles) out << "uroce-run: " << program.name << ": " << trouble << '\n';
+  }
+  for (const std::string& name : running_) {
+    out << "uroce-run: " << name << " still runs, so nobody knows yet what it leaves\n";
+  }
+  if (!any_left() && !any_troubles()) {
+    out << "uroce-run: no program left objects or had trouble\n";
+  } else if (exit_code(options, 0) != 0) {
+    out << "uroce-run: this fails by --fail-on\n";
+  }
+}
+
+void CiReport::write_junit(const CiOptions& options, const std::vector<std::string>& command, int code,
+                           std::ostream& out) const {
+  std::size_t cases = 1, failures = code != 0 ? 1 : 0;
+  for (const CiProgram& program : programs_) {
+    cases += 2;
+    failures += options.fail_on_left && !program.left.empty() ? 1 : 0;
+    failures += options.fail_on_troubles && !program.troubles.empty() ? 1 : 0;
+  }
+  out << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"uroce-run\" tests=\"" << cases
+      << "\" failures=\"" << failures << "\">\n";
+  const std::string ended = code != 0 ? "it ended with exit code " + std::to_string(code) : "";
+  add_case(out, joined(command, " "), ended, true);
+  for (const CiProgram& program : programs_) {
+    add_case(out, program.name + ": destroys what it makes", joined(program.left, ", "), options.fail_on_left);
+    add_case(out, program.name + ": has no trouble", joined(program.troubles, "\n"), options.fail_on_troubles);
+  }
+  out << "</testsuite>\n";
+}
+
+}  // namespace uroce::run

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""`uroce-run --ci`: devices of the command's own, and at its end what its programs left and what went wrong."""
+
+import os
+import pathlib
+import re
+import shutil
+import time
+import unittest
+import xml.etree.ElementTree
+
+import harness
+from verbs import RUN
+
+SERVER = "ibv_rc_pingpong -d uroce0 -g 0 -p $PORT"
+CLIENT = "ibv_rc_pingpong -d uroce1 -g 0 -p $PORT localhost"
+# Ready once it listens: it has made its objects by then.
+LISTENS = f"""{SERVER} >/dev/null & SERVER=$!
+until grep -q ":$(printf %04X $PORT) .* 0A " /proc/net/tcp /proc/net/tcp6; do sleep 0.02; done"""
+CLEAN = f"{LISTENS}; {CLIENT} >/dev/null && wait $SERVER"
+LEAVES = f"{LISTENS}; kill -9 $SERVER"
+# The devices have no receive queue of that length.
+REFUSED = f"{SERVER} -r 10000000 2>/dev/null || true"
+
+
+@unittest.skipUnless(shutil.which("ibv_rc_pingpong"), "ibv_rc_pingpong is not installed; config/packages.txt names its package")
+class Ci(harness.Case):
+    def ci(self, script, *options, code=0):
+        """Returns its output, and the cases of its JUnit file by name."""
+        file = self.directory / "report.xml"
+        program = self.start([RUN, "--ci", "--junit", file, *options, "sh", "-c", script],
+                             env={"PORT": str(harness.free_port()), "TMPDIR": str(self.directory)})
+        said = self.finish(program, 60, code)
+        suite = xml.etree.ElementTree.parse(file).getroot()
+        cases = {case.get("name"): case for case in suite}
+        self.assertEqual(int(suite.get("tests")), len(cases))
+        self.assertEqual(int(suite.get("failures")), sum(case.find("failure") is not None for case in cases.values()))
+        return said, cases
+
+    def case(self, cases, end):
+        found = [case for name, case in cases.items() if name.endswith(end)]
+        self.assertEqual(len(found), 1, list(cases))
+        return found[0]
+
+    def test_a_program_that_destroys_all(self):
+        said, cases = self.ci(CLEAN, "--fail-on", "left,troubles")
+        self.assertIn("no program left objects or had trouble", said)
+        self.assertEqual(len(cases), 1)
+
+    def test_a_program_that_leaves_objects(self):
+        left = "1 queue pair, 1 completion queue, 1 memory region, 1 protection domain"
+        for options, code in (((), 0), (("--fail-on", "troubles"), 0), (("--fail-on", "left"), 1)):
+            said, cases = self.ci(LEAVES, *options, code=code)
+            self.assertRegex(said, rf"ibv_rc_pingpong, process \d+, left {left}\n")
+            self.assertEqual("fails by --fail-on" in said, code == 1)
+            case = self.case(cases, ": destroys what it makes")
+            self.assertEqual(case.find("failure" if code else "system-out").text, left)
+            self.assertEqual(len(self.case(cases, ": has no trouble")), 0)
+
+    def test_a_program_that_is_refused_a_call(self):
+        for options, code in (((), 0), (("--fail-on", "left"), 0), (("--fail-on", "left,troubles"), 1)):
+            said, cases = self.ci(REFUSED, *options, code=code)
+            self.assertRegex(said, r"ibv_rc_pingpong, process \d+: .*refused: .*10000001")
+            case = self.case(cases, ": has no trouble")
+            self.assertIn("10000001", case.find("failure" if code else "system-out").text)
+
+    def test_the_commands_own_exit_code(self):
+        _, cases = self.ci(f"{LEAVES}; exit 7", "--fail-on", "left", code=7)
+        self.assertIn("exit code 7", self.case(cases, "; exit 7").find("failure").text)
+
+    def test_a_program_that_still_runs(self):
+        said, _ = self.ci(f"{LISTENS}; echo $SERVER > {self.directory}/pid")
+        self.assertRegex(said, r"ibv_rc_pingpong, process \d+ still runs, so nobody knows yet what it leaves")
+        os.kill(int((self.directory / "pid").read_text()), 15)
+
+    def test_its_devices_end_with_it(self):
+        said, _ = self.ci("echo socket $UROCE_SOCKET")
+        socket = pathlib.Path(re.search(r"socket (\S+)", said)[1])
+        self.assertTrue(socket.is_relative_to(self.directory))
+        limit = time.monotonic() + 30 * harness.SLOW
+        while any(str(socket).encode() in line for line in self.command_lines()):
+            self.assertLess(time.monotonic(), limit, "the daemon goes on")
+            time.sleep(0.05)
+        self.assertFalse(socket.parent.exists())
+
+    @staticmethod
+    def command_lines():
+        for process in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                yield process.read_bytes()
+            except OSError:
+                pass
+
+    def test_wrong_options(self):
+        for options, words in ((("--fail-on", "leaks"), "--fail-on"), (("--junit",), "--junit"),
+                               (("--junit", "x", "true"), "are for --ci"), (("--fail-on", "left", "true"), "are for --ci"),
+                               (("--ci", "--socket", "/tmp/none", "true"), "leave one out")):
+            self.assertIn(words, self.finish(self.start([RUN, *options]), 20, 2))
+
+
+if __name__ == "__main__":
+    harness.main()
