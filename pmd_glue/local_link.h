@@ -8,7 +8,6 @@
 #include <span>
 
 #include "base/time.h"
-#include "pmd_glue/frame_tap.h"
 #include "pmd_glue/handover.h"
 #include "pmd_glue/port.h"
 #include "transport/engine/engine.h"
@@ -31,9 +30,10 @@ class LocalReceiver {
   bool serves(uint32_t qpn) const { return qpn != kMulticastQpn && handover_.engine_of(qpn) == engine_.config().index; }
   /// Somebody sees the frames that the device receives, and must see whole ones.
   bool is_watched() const {
-    return tap_ != nullptr || engine_.flows().has_sniffers() || (queue_ && port_.shows_received(*queue_));
+    return is_watched_ || engine_.flows().has_sniffers() || (queue_ && port_.shows_received(*queue_));
   }
-  void set_tap(const FrameTap* tap) { tap_ = tap; }
+  /// Set while a capture or fault rules need whole frames.
+  void set_watched(bool watched) { is_watched_ = watched; }
   void take(std::span<const transport::TxFrame> frames, Nanos now) { engine_.on_local_frames(frames, now); }
 
  private:
@@ -41,7 +41,7 @@ class LocalReceiver {
   const Handover& handover_;
   const Port& port_;
   const std::optional<uint16_t> queue_;
-  const FrameTap* tap_ = nullptr;
+  bool is_watched_ = false;
 };
 
 /// The way from one engine's sink to a receiver. `buffers` is where frames for the same receiver wait that took the way

@@ -9,6 +9,7 @@
 #include "base/engine_round.h"
 #include "pmd_glue/fault_guard.h"
 #include "pmd_glue/missing_icrc.h"
+#include "pmd_glue/port_faults.h"
 
 namespace uroce::glue {
 
@@ -46,6 +47,7 @@ PortQueue::PortQueue(const PortQueueParts& parts)
       random_(parts.engine.config().seed.plain_seed("loss")),
       missing_icrc_(missing_icrc_flag()),
       needs_guard_(parts.port.needs_guard()),
+      plain_rx_(!needs_guard_),
       queue_(index_ < parts.port.queues() ? std::optional(static_cast<uint16_t>(index_)) : std::nullopt),
       slow_(index_ == 0 ? parts.neighbourhood.outgoing() : nullptr),
       local_(parts.engine, parts.handover, parts.port, queue_),
@@ -71,10 +73,10 @@ void PortQueue::join(PortQueue& peer, const rte_ring& sent) {
 bool PortQueue::round(const TscClock& clock) {
   const Nanos now = clock.now();
   begin_engine_round(now);
-  if (taps_.is_out_of_date()) [[unlikely]]
-    change_tap();
-  if (taps_.tap() != nullptr) [[unlikely]]
-    taps_.tap()->set_time(now);
+  if (watchers_.is_out_of_date()) [[unlikely]]
+    change_watch();
+  if (watchers_.watch() != nullptr) [[unlikely]]
+    tell_time(now);
   sink_->set_time(now);
   if (parts_.port.paused(pause_seen_)) [[unlikely]]
     return round_in_pause(now);
@@ -131,15 +133,44 @@ bool PortQueue::receive_rest(Nanos now) {
   return any;
 }
 
-void PortQueue::change_tap() {
-  FrameTap* tap = taps_.take();
-  sink_->set_tap(tap);
-  local_.set_tap(tap);
-  taps_.release();
+void PortQueue::change_watch() {
+  const Watch before = watchers_.take();
+  const Watch* const watch = watchers_.watch();
+  PortFaults* const faults = watch != nullptr ? watch->faults : nullptr;
+  if (before.faults != nullptr && faults != nullptr && faults != before.faults) faults->succeed(*before.faults);
+  plain_rx_ = !needs_guard_ && faults == nullptr;
+  sink_->set_watch(watch);
+  local_.set_watched(watch != nullptr);
+  watchers_.release();
+}
+
+void PortQueue::tell_time(Nanos now) {
+  const Watch& watch = *watchers_.watch();
+  if (watch.tap != nullptr) watch.tap->set_time(now);
+  if (watch.faults == nullptr) return;
+  watch.faults->set_time(now);
+  if (parts_.port.paused(pause_seen_)) return;
+  watch.faults->send_due();
+  sink_->release_loopback();
+}
+
+std::unique_ptr<PortFaults> PortQueue::make_faults(const faults::Rules& rules, std::string_view device) {
+  return std::make_unique<PortFaults>(rules, device, parts_.port, *path_, counters_.injected);
+}
+
+Nanos PortQueue::next_deadline() const {
+  const Nanos engine = parts_.engine.next_deadline();
+  const Watch* const watch = watchers_.watch();
+  return watch == nullptr || watch->faults == nullptr ? engine : std::min(engine, watch->faults->due());
 }
 
 uint16_t PortQueue::rx_burst() {
-  if (!needs_guard_) return parts_.port.receive(*queue_, burst_);
+  if (plain_rx_) return parts_.port.receive(*queue_, burst_);
+  const Watch* const watch = watchers_.watch();
+  return watch != nullptr && watch->faults != nullptr ? rx_burst_through_faults() : guarded_rx_burst();
+}
+
+uint16_t PortQueue::guarded_rx_burst() {
   volatile uint16_t received = 0;
   if (guarded([&] { received = parts_.port.receive(*queue_, burst_); })) return received;
   // The array holds the frames that the driver had finished before the fault.
@@ -147,6 +178,21 @@ uint16_t PortQueue::rx_burst() {
   uint16_t whole = 0;
   while (whole < kBurst && burst_[whole] != nullptr) ++whole;
   return whole;
+}
+
+uint16_t PortQueue::rx_burst_through_faults() {
+  PortFaults& faults = *watchers_.watch()->faults;
+  if (!faults.has_received()) {
+    const uint16_t count = needs_guard_ ? guarded_rx_burst() : parts_.port.receive(*queue_, burst_);
+    for (rte_mbuf* mbuf : std::span(burst_).first(count)) {
+      if (mbuf->nb_segs != 1 || rte_mbuf_refcnt_read(mbuf) != 1) mbuf = in_one_buffer(mbuf);
+      if (mbuf == nullptr) continue;
+      if (joined_ && (mbuf->ol_flags & missing_icrc_) != 0) fill_in_icrc(*mbuf);
+      faults.put_received(mbuf);
+    }
+    std::fill_n(burst_.begin(), count, nullptr);
+  }
+  return faults.take_received(burst_);
 }
 
 // More at once than an engine sends: frames that wait here would delay the messages of all clients.
@@ -202,9 +248,10 @@ void PortQueue::handle_burst(std::span<rte_mbuf*> burst, Nanos now) {
                                                                uint64_t missing_icrc) {
   if ((mbuf.ol_flags & missing_icrc) != 0 && local_.is_watched()) [[unlikely]]
     fill_in_icrc(mbuf);
-  if (taps_.tap() == nullptr) [[likely]]
+  if (watchers_.watch() == nullptr) [[likely]]
     return;
-  if (kind != wire::Peek::Kind::other) taps_.tap()->add(mbuf, false);
+  FrameTap* const tap = watchers_.watch()->tap;
+  if (tap != nullptr && kind != wire::Peek::Kind::other) tap->add(mbuf, false);
 }
 
 [[gnu::always_inline]] inline PortQueue::Fate PortQueue::place_roce(rte_mbuf* mbuf, uint32_t dest_qpn, bool alone) {
@@ -304,6 +351,8 @@ std::vector<std::pair<std::string, uint64_t>> PortQueue::counter_list() const {
                                                     {"port_lost_on_purpose", counters_.lost_on_purpose.get()},
                                                     {"port_oversize", counters_.oversize.get()},
                                                     {"port_rx_faults", counters_.faults.get()},
+                                                    {"port_faults_injected", counters_.injected.injected.get()},
+                                                    {"port_faults_overflow", counters_.injected.overflow.get()},
                                                     {"port_sent", sink.frames.get()},
                                                     {"port_sent_bytes", sink.bytes.get()},
                                                     {"port_sent_external", sink.external_frames.get()},

@@ -13,6 +13,7 @@
 
 #include "base/counter.h"
 #include "base/random.h"
+#include "faults/frame_faults.h"
 #include "pmd_glue/handover.h"
 #include "pmd_glue/local_link.h"
 #include "pmd_glue/neighbourhood.h"
@@ -20,7 +21,7 @@
 #include "pmd_glue/shared_queue.h"
 #include "pmd_glue/sink.h"
 #include "pmd_glue/steering.h"
-#include "pmd_glue/tap_slot.h"
+#include "pmd_glue/watch_slot.h"
 #include "transport/engine/engine.h"
 #include "wire/packet.h"
 
@@ -35,6 +36,7 @@ struct PortQueueCounters {
   Counter lost_on_purpose;  ///< dropped for StackOptions::receive_loss
   Counter oversize;         ///< longer than a buffer of this port
   Counter faults;           ///< RX bursts cut off by a peer that vanished
+  faults::FaultCounters injected;
 };
 
 /// Parts that a port queue uses; all outlive it.
@@ -71,6 +73,8 @@ class alignas(64) PortQueue {
   transport::Engine& engine() { return parts_.engine; }
   uint32_t index() const { return index_; }
   const Port& port() const { return parts_.port; }
+  /// When the engine, or a frame that fault rules keep, is due.
+  Nanos next_deadline() const;
   /// True while frames wait for room on the port.
   bool blocked() const { return sink_->pending() || parts_.port.holds_frames(); }
   bool waits_by_interrupt() const { return queue_ && parts_.port.rx_interrupts(); }
@@ -85,14 +89,19 @@ class alignas(64) PortQueue {
   const PortQueueCounters& counters() const { return counters_; }
   /// Counters of the port queue and its sink, by name. Any thread.
   std::vector<std::pair<std::string, uint64_t>> counter_list() const;
-  // --- Capturing, any thread ------------------------------------------------------------------------------------
+  // --- Captures and fault rules, any thread --------------------------------------------------------------------
 
   /// Copies frames to `tap` from the next round on. False when another tap is set.
-  bool begin_tap(FrameTap& tap) { return taps_.begin(tap); }
-  bool tapped() const { return taps_.taken(); }
+  bool begin_tap(FrameTap& tap) { return watchers_.begin(tap); }
+  bool tapped() const { return watchers_.tapped(); }
   /// Ends the copying. The tap stays in use until tap_in_use() changes.
-  void end_tap() { taps_.end(); }
-  const FrameTap* tap_in_use() const { return taps_.in_use(); }
+  void end_tap() { watchers_.end_tap(); }
+  const FrameTap* tap_in_use() const { return watchers_.tap_in_use(); }
+  /// Fault rules of this queue, which nobody uses yet; nullptr without rules. `device`: its name.
+  std::unique_ptr<PortFaults> make_faults(const faults::Rules& rules, std::string_view device);
+  /// See WatchSlot.
+  void set_faults(PortFaults* faults) { watchers_.set_faults(faults); }
+  const PortFaults* faults_in_use() const { return watchers_.faults_in_use(); }
 
   /// Tests and the service thread's frames use it.
   EtherSink& sink() { return *sink_; }
@@ -102,10 +111,14 @@ class alignas(64) PortQueue {
   enum class Fate : uint8_t { ours, given_away, done };
 
   bool round_in_pause(Nanos now);
-  void change_tap();
+  void change_watch();
+  /// Once in each round while somebody watches.
+  void tell_time(Nanos now);
   LocalLink own_link();
   /// Takes a burst into burst_.
   uint16_t rx_burst();
+  uint16_t guarded_rx_burst();
+  uint16_t rx_burst_through_faults();
   /// True when there was a frame.
   bool receive_bursts(Nanos now);
   /// Returns how many frames came, at most kBurst.
@@ -133,6 +146,7 @@ class alignas(64) PortQueue {
   Random random_;
   const uint64_t missing_icrc_;
   const bool needs_guard_;               ///< the port's answer, which compares strings
+  bool plain_rx_;                        ///< neither a guard nor fault rules
   const std::optional<uint16_t> queue_;  ///< without one, engine 0 receives for this engine
   FrameRing* const slow_;                ///< frames of the service thread; nullptr for none
   std::unique_ptr<TxPath> path_;
@@ -144,7 +158,7 @@ class alignas(64) PortQueue {
   bool joined_ = false;  ///< all frames from the port are of this process
   std::array<transport::RxFrame, kBurst>
       frames_;  ///< of one burst: to make it would cost a single frame more than it does
-  TapSlot taps_;
+  WatchSlot watchers_;
   Steering steering_;
   PortQueueCounters counters_;
 };

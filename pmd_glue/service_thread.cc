@@ -15,8 +15,10 @@ constexpr Nanos kLinkInterval = std::chrono::milliseconds(20);
 constexpr Nanos kLongestInterval = std::chrono::milliseconds(640);
 }  // namespace
 
-void ServiceThread::start(std::vector<ServedPort> ports, std::function<void()> prepare) {
+void ServiceThread::start(std::vector<ServedPort> ports, std::function<void()> prepare,
+                          std::function<void(Nanos)> look) {
   ports_ = std::move(ports);
+  look_ = std::move(look);
   hears_of_links_ = std::ranges::all_of(ports_, [](const ServedPort& served) {
     return !served.port->link_changes() || served.neighbourhood->hears_of_link();
   });
@@ -49,7 +51,10 @@ void ServiceThread::run() {
   while (!stop_.load(std::memory_order_relaxed)) {
     const Nanos now = clock_.now();
     const bool look = now >= next_look;
-    if (look) next_look = now + interval;
+    if (look) {
+      next_look = now + interval;
+      look_(now);
+    }
     const bool reconnect = now >= next_reconnect;
     if (reconnect) next_reconnect = now + Port::kReconnectInterval;
     for (std::size_t i = 0; i < ports_.size(); ++i) {

@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "pmd_glue/missing_icrc.h"
+#include "pmd_glue/port_faults.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
@@ -26,11 +27,13 @@ wire::IcrcState begin_icrc(const transport::TxFrame& frame) {
 
 EtherSink::EtherSink(const Port& port, TxPath& path, Handover& handover, rte_mempool* external_pool)
     : port_(port),
-      path_(path),
+      port_path_(path),
+      path_(&path),
       handover_(handover),
       pool_(port.pool()),
       external_pool_(external_pool),
-      external_(external_pool != nullptr ? port.external() : ExternalMemory::never),
+      port_external_(external_pool != nullptr ? port.external() : ExternalMemory::never),
+      external_(port_external_),
       most_(port.joins_frames() ? kJoined : kPending),
       fills_ip_checksum_(port.fills_ip_checksum()),
       missing_icrc_(missing_icrc_flag()),
@@ -67,6 +70,13 @@ void EtherSink::set_local(const LocalLink& own, const std::optional<LocalLink>& 
   port_needs_icrc_ = loopback_needs_icrc_ || !peer.has_value();
 }
 
+void EtherSink::set_watch(const Watch* watch) {
+  watch_ = watch;
+  path_ = has_faults() ? static_cast<TxPath*>(watch->faults) : &port_path_;
+  external_ = has_faults() ? ExternalMemory::never : port_external_;
+  fills_ip_checksum_ = port_.fills_ip_checksum() && !has_faults();
+}
+
 void EtherSink::send(std::span<const transport::TxFrame> frames) {
   assert(frames.size() <= stash_count_);
   const bool is_watched = watched();
@@ -100,15 +110,17 @@ void EtherSink::send_buffer(const transport::TxFrame& frame, bool is_watched) {
   rte_mbuf* mbuf = build(frame, is_watched);
   counters_.bytes.add(mbuf->pkt_len);
   // Copy here and not around the driver's burst, which may free the frames, or take them only at a second try.
-  if (is_watched) [[unlikely]]
+  if (is_watched) [[unlikely]] {
     show(*mbuf, frame.loopback);
+    if (frame.loopback && !frame.raw && has_faults()) return loop_back_through_faults(mbuf);
+  }
   if (frame.loopback) [[unlikely]]
     return loop_back(frame, mbuf);
   tx_[tx_count_++] = mbuf;
 }
 
 void EtherSink::show(const rte_mbuf& mbuf, bool loopback) {
-  if (tap_ != nullptr) tap_->add(mbuf, true);
+  if (watch_ != nullptr && watch_->tap != nullptr) watch_->tap->add(mbuf, true);
   if (rules_ == nullptr || !rules_->has_sniffers()) return;
   // A frame that stays here besides leaving to a group is copied once.
   const bool to_group = (*rte_pktmbuf_mtod(&mbuf, const uint8_t*) & 1) != 0;
@@ -140,6 +152,32 @@ void EtherSink::loop_back(const transport::TxFrame& frame, rte_mbuf* mbuf) {
   const uint64_t targets = frame.raw ? uint64_t{1} << handover_.engine_of(frame.raw_receiver)
                                      : handover_.targets_of(wire::peek({bytes, mbuf->data_len}).dest_qpn);
   loopback_.add(mbuf, targets, frame.raw ? Handover::For::rule : Handover::For::queue_pair);
+}
+
+void EtherSink::loop_back_roce(rte_mbuf* mbuf) {
+  const auto peek = wire::peek({rte_pktmbuf_mtod(mbuf, const std::byte*), mbuf->data_len});
+  loopback_.add(mbuf, handover_.targets_of(peek.dest_qpn), Handover::For::queue_pair);
+}
+
+void EtherSink::loop_back_through_faults(rte_mbuf* mbuf) {
+  counters_.loopback_frames.add();
+  if (watch_->faults->take_loopback(*mbuf)) {
+    loop_back_roce(mbuf);
+  } else {
+    rte_pktmbuf_free(mbuf);
+  }
+  release_loopback();
+}
+
+// An empty queue has room for one more besides the rest of a burst.
+void EtherSink::release_loopback() {
+  if (!has_faults()) return;
+  watch_->faults->release_loopback([this](rte_mbuf* mbuf) {
+    if (loopback_.size() != 0) loopback_.flush();
+    if (loopback_.size() != 0) return false;
+    loop_back_roce(mbuf);
+    return true;
+  });
 }
 
 bool EtherSink::send_raw(std::span<const std::byte> frame) {
@@ -264,9 +302,9 @@ bool EtherSink::flush() {
 }
 
 bool EtherSink::flush_port() {
-  const std::size_t sent = path_.push({tx_.data(), tx_count_});
+  const std::size_t sent = path_->push({tx_.data(), tx_count_});
   counters_.bursts.add();
-  if (path_.take_fault()) [[unlikely]] {
+  if (path_->take_fault()) [[unlikely]] {
     counters_.faults.add();
     references_.forget();  // a guarded driver keeps no buffer after its burst
   }

@@ -11,7 +11,6 @@
 #include <rte_mbuf.h>
 
 #include "base/counter.h"
-#include "pmd_glue/frame_tap.h"
 #include "pmd_glue/handover.h"
 #include "pmd_glue/kif/outbox.h"
 #include "pmd_glue/local_link.h"
@@ -19,6 +18,7 @@
 #include "pmd_glue/payload_references.h"
 #include "pmd_glue/port.h"
 #include "pmd_glue/tx_path.h"
+#include "pmd_glue/watch_slot.h"
 #include "transport/core/seam.h"
 #include "transport/datagram/flow_table.h"
 
@@ -77,14 +77,17 @@ class alignas(64) EtherSink final : public transport::FrameSink {
   void set_local(const LocalLink& own, const std::optional<LocalLink>& peer);
   /// The time of the current round, for engines that take frames at once.
   void set_time(Nanos now) { now_ = now; }
-  /// Sets the tap that gets a copy of each sent frame; nullptr for none.
-  void set_tap(FrameTap* tap) { tap_ = tap; }
+  /// Sets who gets a copy of each sent frame, and whose rules it meets; nullptr for none. `watch` outlives the next
+  /// call.
+  void set_watch(const Watch* watch);
+  /// Frames to this device that fault rules kept go on, as far as there is room.
+  void release_loopback();
 
  private:
   bool refill(std::size_t wanted);
   bool watched() const {
-    return tap_ != nullptr || (rules_ != nullptr && rules_->has_sniffers()) ||
-           (!port_needs_icrc_ && path_.shows_sent());
+    return watch_ != nullptr || (rules_ != nullptr && rules_->has_sniffers()) ||
+           (!port_needs_icrc_ && path_->shows_sent());
   }
   /// Copies a frame that leaves for those who watch.
   void show(const rte_mbuf& mbuf, bool loopback);
@@ -98,6 +101,10 @@ class alignas(64) EtherSink final : public transport::FrameSink {
   rte_mbuf* build_copy(const transport::TxFrame& frame);
   rte_mbuf* build_raw(const transport::TxFrame& frame);
   void loop_back(const transport::TxFrame& frame, rte_mbuf* mbuf);
+  void loop_back_through_faults(rte_mbuf* mbuf);
+  /// Gives a frame of RoCE to the engines of its queue pair.
+  void loop_back_roce(rte_mbuf* mbuf);
+  bool has_faults() const { return watch_ != nullptr && watch_->faults != nullptr; }
   rte_mbuf* build_external(const transport::TxFrame& frame);
   bool may_reference(const transport::TxFrame& frame) const;
   /// The frames so far may leave with those of the round's next bursts.
@@ -105,16 +112,18 @@ class alignas(64) EtherSink final : public transport::FrameSink {
   bool flush_port();
 
   const Port& port_;
-  TxPath& path_;
+  TxPath& port_path_;
+  TxPath* path_;  ///< port_path_, or fault rules before it
   Handover& handover_;
   rte_mempool* const pool_;
   rte_mempool* const external_pool_;
-  const ExternalMemory external_;
-  const std::size_t most_;  ///< frames that wait for the port
-  const bool fills_ip_checksum_;
+  const ExternalMemory port_external_;
+  ExternalMemory external_;  ///< with fault rules: never, because they change frames
+  const std::size_t most_;   ///< frames that wait for the port
+  bool fills_ip_checksum_;
   const uint64_t missing_icrc_;
 
-  FrameTap* tap_ = nullptr;
+  const Watch* watch_ = nullptr;
   const transport::FlowTable* rules_ = nullptr;
   Nanos now_{0};
   LocalLink own_;

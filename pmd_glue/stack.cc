@@ -187,7 +187,25 @@ Result<void> Stack::Impl::make_port_queues(const StackOptions& options) {
     }
   }
   for (const auto& worker : workers_) join_rings(*worker);
-  return {};
+  return begin_faults(options);
+}
+
+Result<void> Stack::Impl::begin_faults(const StackOptions& options) {
+  std::string text;
+  if (!options.faults.empty()) {
+    auto read = read_fault_file(options.faults);
+    if (!read) return std::unexpected(read.error());
+    text = std::move(*read);
+  }
+  std::vector<FaultDesk::Place> places;
+  for (const auto& worker : workers_) {
+    for (const auto& queue : worker->queues()) {
+      const auto unit = std::ranges::find_if(units, [&](const Unit& one) { return one.port.get() == &queue->port(); });
+      places.push_back({worker.get(), queue.get(), unit->device->config().name});
+    }
+  }
+  faults_ = std::make_unique<FaultDesk>(Secret::fresh().plain_seed("faults"));
+  return faults_->begin(std::move(places), text, options.faults);
 }
 
 void Stack::Impl::join_rings(const Worker& worker) {
@@ -217,7 +235,7 @@ void Stack::Impl::start_service() {
                      .on_link = [device](bool up) { device->report_link(up); },
                      .on_gone = [device] { device->report_gone(); }});
   }
-  service_->start(std::move(ports), [eal = eal_.get()] { eal->unpin(); });
+  service_->start(std::move(ports), [eal = eal_.get()] { eal->unpin(); }, [this](Nanos now) { faults_->tell(now); });
 }
 
 void Stack::Impl::launch() {
@@ -253,6 +271,7 @@ Stack::Impl::~Impl() {
   }
   // All buffers go back to their pools, which may be another port's, before any pool is freed.
   workers_.clear();
+  faults_.reset();
   for (Unit& unit : units) {
     unit.device.reset();
     unit.shared.reset();

@@ -110,6 +110,44 @@ Result<std::unique_ptr<service::Capture>> StackAccess::capture(const Stack& stac
   return fail(ENODEV, fmt::format("unknown device '{}'; `uroce devices` lists them", device.substr(0, 64)));
 }
 
+namespace {
+
+class DeskFaults final : public service::Faults {
+ public:
+  explicit DeskFaults(FaultDesk& desk) : desk_(desk) {}
+
+  std::vector<message::FaultRow> list() const override {
+    std::vector<message::FaultRow> rows;
+    for (const auto& one : desk_.list()) {
+      rows.push_back({.number = one->number,
+                      .seed = one->seed,
+                      .chosen = one->chosen.load(std::memory_order_relaxed),
+                      .hits = one->hits.load(std::memory_order_relaxed),
+                      .overflow = one->overflow.load(std::memory_order_relaxed),
+                      .text = one->rule.text});
+    }
+    return rows;
+  }
+  Result<message::AddedFaults> add(std::string_view rules, std::string_view source) override {
+    const auto added = desk_.add(rules, source);
+    if (!added) return std::unexpected(added.error());
+    if (added->empty()) return message::AddedFaults{};
+    return message::AddedFaults{.first = added->front()->number, .last = added->back()->number};
+  }
+  Result<void> clear(uint32_t number) override {
+    return desk_.remove(number == 0 ? std::nullopt : std::optional(number));
+  }
+
+ private:
+  FaultDesk& desk_;
+};
+
+}  // namespace
+
+std::shared_ptr<service::Faults> StackAccess::faults(const Stack& stack) {
+  return std::make_shared<DeskFaults>(stack.impl_->faults());
+}
+
 Result<void> StackAccess::set_addresses(Stack& stack, const StackOptions& options) {
   return stack.impl_->set_addresses(options);
 }

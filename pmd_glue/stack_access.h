@@ -65,6 +65,8 @@ class StackAccess {
   /// Captures a device's frames. The capture must end before the stack. Any thread. Errors: ENODEV, and those of
   /// Capture::start().
   static Result<std::unique_ptr<service::Capture>> capture(const Stack& stack, std::string_view device);
+  /// The fault rules, which end with the stack. Any thread.
+  static std::shared_ptr<service::Faults> faults(const Stack& stack);
   /// Replaces addresses and gateways of a running stack's ports. The thread that runs an embedded stack; any thread
   /// otherwise. Errors: EINVAL (nothing has changed); ENOMEM, ETIMEDOUT.
   static Result<void> set_addresses(Stack& stack, const StackOptions& options);

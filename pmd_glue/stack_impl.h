@@ -19,6 +19,7 @@
 #include "net/address.h"
 #include "pmd_glue/clock.h"
 #include "pmd_glue/eal.h"
+#include "pmd_glue/fault_desk.h"
 #include "pmd_glue/handover.h"
 #include "pmd_glue/host.h"
 #include "pmd_glue/kernel_neighbourhood.h"
@@ -88,6 +89,7 @@ struct Stack::Impl {
   void abandon();
   const glue::Eal& eal() const { return *eal_; }
   std::span<const std::unique_ptr<glue::Worker>> workers() const { return workers_; }
+  glue::FaultDesk& faults() const { return *faults_; }
 
   uint32_t engines() const { return static_cast<uint32_t>(workers_.size()); }
 
@@ -112,6 +114,8 @@ struct Stack::Impl {
   Result<void> make_port_queues(const StackOptions& options);
   /// Lets the worker's engines at both ends of a pair of rings find each other.
   void join_rings(const glue::Worker& worker);
+  /// Errors: those of read_fault_file() and FaultDesk::begin().
+  Result<void> begin_faults(const StackOptions& options);
   void make_loops();
   void launch();
   void launch_workers();
@@ -128,6 +132,7 @@ struct Stack::Impl {
   std::unique_ptr<glue::RingPair> rings_;
   rte_mempool* external_pool_ = nullptr;  ///< see EtherSink
   std::vector<std::unique_ptr<glue::Worker>> workers_;
+  std::unique_ptr<glue::FaultDesk> faults_;
   std::vector<unsigned> launched_;            ///< lcores that run a worker
   message::Belongings* inherited_ = nullptr;  ///< of the daemon before, during set_up()
   bool dormant_ = false;                      ///< until awaken()

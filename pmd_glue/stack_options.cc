@@ -8,6 +8,8 @@
 #include <span>
 
 #include "base/comma_list.h"
+#include "faults/language.h"
+#include "pmd_glue/fault_desk.h"
 #include "settings/table.h"
 
 namespace uroce::glue {
@@ -46,6 +48,10 @@ Result<void> check_options(const StackOptions& options) {
     if (auto peers = net::parse_prefixes(of_port.allow); !peers)
       return fail(EINVAL, fmt::format("allow: {}", peers.error().text));
   }
+  if (options.faults.empty()) return {};
+  const auto text = read_fault_file(options.faults);
+  if (!text) return std::unexpected(text.error());
+  if (auto rules = faults::parse_rules(*text, options.faults); !rules) return std::unexpected(rules.error());
   return {};
 }
 

@@ -219,7 +219,7 @@ Nanos Worker::next_deadline() const {
   Nanos next = kNever;
   for (const auto& queue : queues_) {
     // An engine that waits for room on its port reports a deadline in the past.
-    const Nanos deadline = queue->engine().next_deadline();
+    const Nanos deadline = queue->next_deadline();
     if (deadline != kNever)
       next = std::min(next, queue->blocked() ? std::max(deadline, clock_.now() + kShortNap) : deadline);
   }

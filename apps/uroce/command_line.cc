@@ -35,6 +35,7 @@ std::string footer() {
   uroce trace --qp 0x11            # its packets as text, live
   uroce ping 10.0.0.2              # does RoCE reach this address?
   uroce explain 0x11               # what happened to a queue pair, also after its end
+  uroce fault add drop rx nth=3    # loses the third packet; as root
   uroce doctor                     # what stands in the way on this machine
 Exit codes: 0 success, 1 the daemon did not answer or refused, or something stands in the way, 2 unusable command line.)";
 }
@@ -197,6 +198,27 @@ Examples:
   uroce explain --json)");
 }
 
+void add_fault(arguments::Command& program, Options& o) {
+  arguments::Command fault = program.command("fault", "Lose, delay or change frames on purpose, while the daemon runs");
+  add_socket(fault, o);
+  fault.footer(
+      R"(Rules hold for all devices at once. Only root and the daemon's user have them. They end with the daemon.
+Examples:
+  uroce fault add drop rx opcode=send_only nth=3
+  uroce fault add --file faults
+  uroce fault list
+  uroce fault clear)");
+  arguments::Command add = add_command(fault, o, "add", Command::fault_add, "Add a rule, or those of a file");
+  arguments::Option rule = add.texts("rule", o.rule, "The words of a rule; see `uroce fault words`");
+  rule.excludes(add.text("-f,--file", o.file, "A file with a rule in each line; - is the standard input"));
+  add_json(add, o);
+  arguments::Command list = add_command(fault, o, "list", Command::fault_list, "Show each rule, and how often it hit");
+  add_json(list, o);
+  arguments::Command clear = add_command(fault, o, "clear", Command::fault_clear, "End a rule, or all");
+  clear.number("number", o.fault, 1, std::numeric_limits<uint32_t>::max(), "The rule's number (default: all)");
+  add_command(fault, o, "words", Command::fault_words, "Print the language of rules (Markdown); asks no daemon");
+}
+
 void add_trace(arguments::Command& program, Options& o) {
   arguments::Command trace =
       add_command(program, o, "trace", Command::trace, "Print the packets of a queue pair as text, live");
@@ -243,6 +265,7 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
   add_trace(program, o);
   add_ping(program, o);
   add_explain(program, o);
+  add_fault(program, o);
   arguments::Command doctor =
       add_command(program, o, "doctor", Command::doctor, "Say what stands in the way on this machine, and what to do");
   add_json(doctor, o);
@@ -251,6 +274,9 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
   if (!program.has_command()) return std::unexpected(EarlyExit{kUsage, program.help()});
   if (o.command == Command::ping && o.address.empty() && !o.answer) {
     return std::unexpected(program.refusal("\"uroce ping\" needs the peer's address, or --answer"));
+  }
+  if (o.command == Command::fault_add && o.rule.empty() && o.file.empty()) {
+    return std::unexpected(program.refusal("\"uroce fault add\" needs the words of a rule, or --file"));
   }
   if (o.command == Command::stat && (!repetition.given() || o.interval_s == 0)) o.count = 1;
   return o;

@@ -173,6 +173,34 @@ Result<std::vector<EngineRow>> fetch_engines(const Source& source) {
   return std::move(reply->rows);
 }
 
+Result<std::vector<FaultRow>> fetch_faults(const Source& source) {
+  auto link = connect(source);
+  if (!link) return std::unexpected(link.error());
+  return fetch_rows<message::FaultRows>(
+      **link, Op::list_faults, message::ListFaults{},
+      [](message::ListFaults& request, const FaultRow& row) { request.after = row.number; });
+}
+
+Result<message::AddedFaults> add_faults(const Source& source, const message::AddFaults& request) {
+  constexpr std::size_t kMost = message::kMaxPacket - 4096;
+  if (request.rules.size() > kMost) {
+    return fail(E2BIG,
+                fmt::format("the fault rules in {} have {} bytes, and {} at most can be added at once; split them",
+                            request.source, request.rules.size(), kMost));
+  }
+  auto link = connect(source);
+  if (!link) return std::unexpected(link.error());
+  return (*link)->call<message::AddedFaults>(Op::add_faults, request);
+}
+
+Result<void> clear_faults(const Source& source, uint32_t number) {
+  auto link = connect(source);
+  if (!link) return std::unexpected(link.error());
+  auto done = (*link)->call<message::Empty>(Op::clear_faults, message::ClearFaults{.number = number});
+  if (!done) return std::unexpected(done.error());
+  return {};
+}
+
 Result<RestartRow> fetch_restart(const Source& source) {
   auto link = connect(source);
   if (!link) return std::unexpected(link.error());

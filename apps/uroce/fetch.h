@@ -34,6 +34,12 @@ Result<std::vector<message::HistoryRow>> fetch_history(const Source& source, mes
 Result<std::vector<UserRow>> fetch_users(const Source& source);
 /// As root or the daemon's user; others get EPERM.
 Result<std::vector<PeerRow>> fetch_peers(const Source& source);
+// As root or the daemon's user; others get EPERM. Errors: EOPNOTSUPP (the daemon is older), and those of
+// service::Faults.
+Result<std::vector<FaultRow>> fetch_faults(const Source& source);
+Result<message::AddedFaults> add_faults(const Source& source, const message::AddFaults& request);
+/// `number` 0: all.
+Result<void> clear_faults(const Source& source, uint32_t number);
 Result<std::vector<EngineRow>> fetch_engines(const Source& source);
 /// Everything on the page of metrics that the user may see.
 Result<metrics::State> fetch_state(const Source& source);

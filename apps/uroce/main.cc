@@ -13,6 +13,7 @@
 #include "uroce/doctor.h"
 #include "uroce/doctor_facts.h"
 #include "uroce/explain.h"
+#include "uroce/fault.h"
 #include "uroce/fetch.h"
 #include "uroce/ping.h"
 #include "uroce/show.h"
@@ -64,6 +65,10 @@ Result<void> run(const Options& o) {
     case Command::trace: return run_trace(o);
     case Command::ping: return o.answer ? run_ping_answer(o) : run_ping(o);
     case Command::explain: return run_explain(o);
+    case Command::fault_add: return run_fault_add(o);
+    case Command::fault_list: return run_fault_list(o);
+    case Command::fault_clear: return run_fault_clear(o);
+    case Command::fault_words: print_fault_words(); return {};
     case Command::doctor: break;  // has an exit code of its own
   }
   return {};

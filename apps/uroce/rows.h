@@ -17,6 +17,7 @@ using ClientRow = message::ClientRow;
 using UserRow = message::UserRow;
 using RestartRow = message::RestartRow;
 using EngineRow = message::EngineRow;
+using FaultRow = message::FaultRow;
 
 /// An object of one client.
 struct ObjectRow {

@@ -193,6 +193,16 @@ std::string to_table(const RestartRow& row) {
   return table({{"RESTART"}, {"VALUE"}}, cells);
 }
 
+std::string to_table(const std::vector<FaultRow>& rows, std::size_t width) {
+  Cells cells;
+  for (const FaultRow& r : rows) {
+    cells.push_back({text(r.number), text(r.hits), text(r.chosen), text(r.overflow), text(r.seed), printable(r.text)});
+  }
+  return table(
+      {{"RULE", kRight}, {"HITS", kRight}, {"CHOSEN", kRight}, {"OVERFLOW", kRight}, {"SEED", kRight}, {"TEXT"}}, cells,
+      {.columns = width, .spare = {3, 2}});
+}
+
 std::string to_json(const std::vector<DeviceRow>& rows) {
   return dump<DeviceRow>(rows, [](const DeviceRow& r) {
     Json addresses = Json::array();
@@ -262,6 +272,13 @@ std::string to_json(const std::vector<PeerRow>& rows) {
     for (const auto& [name, count] : r.peer.guesses) guesses[name] = count;
     return Json{
         {"device", r.device}, {"peer", net::to_text(r.peer.peer)}, {"guesses", guesses}, {"last_ms", r.peer.last_ms}};
+  });
+}
+
+std::string to_json(const std::vector<FaultRow>& rows) {
+  return dump<FaultRow>(rows, [](const FaultRow& r) {
+    return Json{{"rule", r.number},       {"hits", r.hits}, {"chosen", r.chosen},
+                {"overflow", r.overflow}, {"seed", r.seed}, {"text", r.text}};
   });
 }
 

@@ -16,6 +16,7 @@ std::string to_table(const std::vector<ClientRow>& rows, std::size_t width = 0);
 std::string to_table(const std::vector<UserRow>& rows);
 std::string to_table(const std::vector<PeerRow>& rows);
 std::string to_table(const RestartRow& row);
+std::string to_table(const std::vector<FaultRow>& rows, std::size_t width = 0);
 
 // An array of objects in one line, without a newline. Whole numbers are numbers. Bytes that are not UTF-8 are replaced.
 std::string to_json(const std::vector<DeviceRow>& rows);
@@ -24,5 +25,6 @@ std::string to_json(const std::vector<ClientRow>& rows);
 std::string to_json(const std::vector<UserRow>& rows);
 std::string to_json(const std::vector<PeerRow>& rows);
 std::string to_json(const RestartRow& row);
+std::string to_json(const std::vector<FaultRow>& rows);
 
 }  // namespace uroce::cli

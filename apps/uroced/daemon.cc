@@ -103,7 +103,8 @@ class Daemon {
     service::PortAccess ports{
         .capture = [this](std::string_view device) { return glue::StackAccess::capture(*stack_, device); },
         .counters = [this](std::string_view device) { return glue::StackAccess::port_counters(*stack_, device); },
-        .engines = [this] { return glue::StackAccess::engines(*stack_); }};
+        .engines = [this] { return glue::StackAccess::engines(*stack_); },
+        .faults = glue::StackAccess::faults(*stack_)};
     if (auto ok = start_server(devices, std::move(ports)); !ok) return ok;
     if (stack_->embedded()) glue::StackAccess::return_to_main_lcore();
     memory_of_empty_ = hugepages::anonymous_bytes(getpid());

@@ -84,6 +84,9 @@ struct StackOptions {
   /// Builds and checks frames as for a wire even where they stay in this process: between queue pairs of one device,
   /// and between the ports of `back_to_back`. Tests and comparisons use it. `receive_loss` does the same.
   bool whole_frames = false;
+  /// A file of fault rules (config/faults.md), which hold for all devices from the start; empty for none. While there
+  /// are rules, no frame takes the short way inside the process.
+  std::string faults{};
 };
 
 /// The running stack. A process has at most one, because DPDK's EAL starts only once. With worker lcores in the EAL

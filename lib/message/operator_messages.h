@@ -186,6 +186,49 @@ struct LeftRows {
   static void fields(auto& self, auto& archive) { archive(self.rows, self.more); }
 };
 
+/// One fault rule.
+struct FaultRow {
+  uint32_t number = 0;  ///< grows from rule to rule
+  uint64_t seed = 0;
+  uint64_t chosen = 0;    ///< frames that its words chose, before nth, every and probability
+  uint64_t hits = 0;      ///< injections
+  uint64_t overflow = 0;  ///< frames lost because there was no room to keep them
+  std::string text{};
+  static void fields(auto& self, auto& archive) {
+    archive(self.number, self.seed, self.chosen, self.hits, self.overflow, self.text);
+  }
+};
+
+/// Asks for the rules after number `after`; a reply holds as many as fit.
+struct ListFaults {
+  uint32_t after = 0;
+  static void fields(auto& self, auto& archive) { archive(self.after); }
+};
+
+struct FaultRows {
+  std::vector<FaultRow> rows{};
+  bool more = false;
+  static void fields(auto& self, auto& archive) { archive(self.rows, self.more); }
+};
+
+/// Adds rules, a line for each; all or none.
+struct AddFaults {
+  std::string source{};  ///< a file's name, for errors
+  std::string rules{};
+  static void fields(auto& self, auto& archive) { archive(self.source, self.rules); }
+};
+
+/// Reply to Op::add_faults.
+struct AddedFaults {
+  uint32_t first = 0, last = 0;  ///< numbers; 0 where there was no rule
+  static void fields(auto& self, auto& archive) { archive(self.first, self.last); }
+};
+
+struct ClearFaults {
+  uint32_t number = 0;  ///< 0: all
+  static void fields(auto& self, auto& archive) { archive(self.number); }
+};
+
 /// One engine. The names are text, as an object's: "busy_ns", "rounds", "rx_packets".
 struct EngineRow {
   uint32_t engine = 0;

@@ -76,7 +76,10 @@ enum class Op : uint16_t {
   take_over = 45,          ///< of daemons with kHandsOver (succession_messages.h)
   restart = 46,            ///< what the last restart kept, and the next one will
   list_history = 47,
-  list_left = 48,
+  list_faults = 48,
+  add_faults = 49,
+  clear_faults = 50,
+  list_left = 51,
   // The connection manager's (cm_messages.h). Those that concern a queue pair, too, are calls of its device.
   cm_create_channel = 64,
   cm_destroy_channel = 65,

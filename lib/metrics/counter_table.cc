@@ -137,6 +137,8 @@ constexpr CounterMeaning kDeviceCounters[] = {
     {"port_bad_ip_checksum", "dropped: the card found a bad IP checksum"},
     {"port_lost_on_purpose", "dropped by `engines.receive_loss`"},
     {"port_oversize", "dropped: longer than a buffer of the port"},
+    {"port_faults_injected", "frames that fault rules lost, delayed or changed on purpose"},
+    {"port_faults_overflow", "frames that fault rules lost because they keep 1024 at most"},
     {"port_rx_faults", "received bursts cut off because the peer of a memif vanished"},
     {"port_tx_faults", "sent bursts cut off because the peer of a memif vanished"},
     {"kif_tx_super_frames", "super-frames sent to an interface of the kernel"},

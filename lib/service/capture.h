@@ -1,4 +1,4 @@
-// The server's interface to the owner of the ports, for captures and counters.
+// The server's interface to the owner of the ports, for captures, counters and fault rules.
 #pragma once
 
 #include <cstdint>
@@ -35,11 +35,23 @@ using PortCounters = std::function<std::vector<std::pair<std::string, uint64_t>>
 /// The work of each engine so far. Any thread.
 using EngineLoads = std::function<std::vector<message::EngineRow>()>;
 
+/// The fault rules of all devices. Any thread.
+class Faults {
+ public:
+  virtual ~Faults() = default;
+  virtual std::vector<message::FaultRow> list() const = 0;
+  /// Errors: EINVAL, ENOSPC, ETIMEDOUT.
+  virtual Result<message::AddedFaults> add(std::string_view rules, std::string_view source) = 0;
+  /// `number` 0: all. Errors: ENOENT, ETIMEDOUT.
+  virtual Result<void> clear(uint32_t number) = 0;
+};
+
 /// Each may be empty.
 struct PortAccess {
   StartCapture capture{};
   PortCounters counters{};
   EngineLoads engines{};
+  std::shared_ptr<Faults> faults{};
 };
 
 }  // namespace uroce::service

@@ -36,6 +36,9 @@ constexpr Operation kOperations[] = {
     {Op::list_engines, Needs::hello, serve<message::Empty, list_engines>},
     {Op::list_objects, Needs::hello, serve<message::ListObjects, list_objects>},
     {Op::capture, Needs::hello, serve<message::OpenDevice, start_capture>},
+    {Op::list_faults, Needs::hello, serve<message::ListFaults, list_faults>},
+    {Op::add_faults, Needs::hello, serve<message::AddFaults, add_faults>},
+    {Op::clear_faults, Needs::hello, serve<message::ClearFaults, clear_faults>},
     {Op::restart, Needs::hello, serve<message::Empty, restart_row>},
     {Op::take_over, Needs::hello, serve<message::TakeOver, take_over>},
 

@@ -14,6 +14,7 @@ namespace {
 
 /// They fit a packet.
 constexpr std::size_t kPeersPerReply = 200;
+constexpr std::size_t kFaultsPerReply = 50;
 
 /// How long a capture that ended with its reader may be in the way of the next one, and how often to look.
 constexpr std::chrono::milliseconds kCaptureEnds{1000}, kCaptureLook{10};
@@ -76,6 +77,56 @@ Result<Reply> list_peers(ClientState& client, const message::ListPeers& request)
     }
   }
   return reply(client, out);
+}
+
+namespace {
+
+/// Rules change the frames of all clients.
+Result<Faults*> faults_for(const ClientState& client) {
+  if (!client.peer.privileged) {
+    return fail(EPERM, fmt::format("fault rules are for root and the daemon's own user, not for user {}, or for a "
+                                   "container's root",
+                                   client.peer.uid));
+  }
+  Faults* const faults = client.server.ports().faults.get();
+  if (faults == nullptr) return fail(EOPNOTSUPP, "this daemon has no fault rules; use uroced");
+  return faults;
+}
+
+}  // namespace
+
+Result<Reply> list_faults(ClientState& client, const message::ListFaults& request) {
+  const auto faults = faults_for(client);
+  if (!faults) return std::unexpected(faults.error());
+  message::FaultRows out;
+  for (message::FaultRow& row : (*faults)->list()) {
+    if (row.number <= request.after) continue;
+    out.more = out.rows.size() == kFaultsPerReply;
+    if (out.more) break;
+    out.rows.push_back(std::move(row));
+  }
+  return reply(client, out);
+}
+
+Result<Reply> add_faults(ClientState& client, const message::AddFaults& request) {
+  const auto faults = faults_for(client);
+  if (!faults) return std::unexpected(faults.error());
+  const auto added = (*faults)->add(request.rules, request.source);
+  if (!added) return std::unexpected(added.error());
+  client.server.log_always(Severity::info, fmt::format("{} adds fault rules {} to {}", process_text(client.peer.pid),
+                                                       added->first, added->last));
+  return reply(client, *added);
+}
+
+Result<Reply> clear_faults(ClientState& client, const message::ClearFaults& request) {
+  const auto faults = faults_for(client);
+  if (!faults) return std::unexpected(faults.error());
+  if (auto done = (*faults)->clear(request.number); !done) return std::unexpected(done.error());
+  client.server.log_always(
+      Severity::info,
+      fmt::format("{} clears {}", process_text(client.peer.pid),
+                  request.number == 0 ? "all fault rules" : fmt::format("fault rule {}", request.number)));
+  return Reply{};
 }
 
 // Frames have the data of all clients, so capturing is restricted, as with the kernel's raw sockets.

@@ -18,6 +18,9 @@ Result<Reply> list_users(ClientState& client, const message::ListUsers& request)
 Result<Reply> list_peers(ClientState& client, const message::ListPeers& request);
 Result<Reply> list_engines(ClientState& client, const message::Empty& request);
 Result<Reply> list_objects(ClientState& client, const message::ListObjects& request);
+Result<Reply> list_faults(ClientState& client, const message::ListFaults& request);
+Result<Reply> add_faults(ClientState& client, const message::AddFaults& request);
+Result<Reply> clear_faults(ClientState& client, const message::ClearFaults& request);
 Result<Reply> start_capture(ClientState& client, const message::OpenDevice& request);
 Result<Reply> restart_row(ClientState& client, const message::Empty& request);
 /// Behind the reply the connection is the successor's (Client::be_replaced()).

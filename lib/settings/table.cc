@@ -177,6 +177,14 @@ constexpr Row kRows[] = {
              "Build, copy and check frames as for a wire even where they stay in this process. Such frames go between "
              "queue pairs of one device, or between the two devices of --demo and --back-to-back. receive_loss does "
              "the same."}),
+    stack<&S::faults>({.table = "engines",
+                       .key = "faults",
+                       .option = "--faults",
+                       .programs = kUroced | kPerf,
+                       .values = "a path",
+                       .by_default = "none",
+                       .example = "\"/etc/uroce/faults\"",
+                       .text = "File of fault rules: frames are lost, delayed or changed on purpose."}),
 
     dcqcn<&D::gain>({.key = "gain",
                      .least = 0.0001,
