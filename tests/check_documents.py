@@ -105,7 +105,7 @@ class Programs:
         where = {"uroce_perf": self.apps, "uroce_nvmf": self.apps / "nvmf",
                  "uroce_sim": self.build / "tests" / "sim"}.get(program, self.apps / program) / program
         words = {"uroce_perf": [["write_bw", "--", "--help"]],
-                 "uroce": [["--help"]] + [[*c.split(), "--help"] for c in ("devices", "show qp", "stat", "top", "capture", "trace", "ping", "doctor")]}
+                 "uroce": [["--help"]] + [[*c.split(), "--help"] for c in ("devices", "show qp", "stat", "top", "capture", "trace", "ping", "doctor", "fault add", "fault list")]}
         text = "".join(self.output(where, *w) for w in words.get(program, [["--help"]]))
         # An option stands at the beginning of its line; prose and examples may name others.
         rows = [re.split(r" {2,}|\n +", row, maxsplit=1) for row in re.findall(r"^ +(-.*(?:\n {20,}\S.*)?)$", text, re.MULTILINE)]
@@ -227,6 +227,17 @@ class Check:
         for name in sorted(rows - counters):
             self.fault(table, 1, f"`uroce stat` has no counter {name}: remove it")
 
+    def fault_rules(self):
+        page = self.documents["config/faults.md"]
+        words = self.programs.output(self.programs.apps / "uroce" / "uroce", "fault", "words").splitlines()
+        rows = [(number, line) for number, line in page.section("## All words") if line.startswith("|")]
+        for number, line in rows:
+            if line not in words:
+                self.fault(page.name, number, "`uroce fault words` prints another line: copy its output")
+        for line in words:
+            if line and line not in [row for _, row in rows]:
+                self.fault(page.name, rows[0][0], f"`uroce fault words` also prints {line}: copy its output")
+
     def paths(self):
         tops = {p.name for p in self.root.iterdir() if p.is_dir() and not p.name.startswith((".", "build"))}
         for document in self.documents.values():
@@ -316,7 +327,7 @@ class Check:
 def main():
     root, build = (pathlib.Path(a).resolve() for a in sys.argv[1:3])
     check = Check(root, build)
-    for one in (check.settings, check.options, check.counters, check.paths, check.suites, check.variables,
+    for one in (check.settings, check.options, check.counters, check.fault_rules, check.paths, check.suites, check.variables,
                 check.versions):
         one()
     print(f"{len(check.documents)} documents, {check.faults} faults")

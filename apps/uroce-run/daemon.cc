@@ -46,8 +46,8 @@ std::optional<SocketOwner> right_to_start(const std::string& socket) {
 /// One start, from the first look to the daemon that answers.
 class Start {
  public:
-  Start(DaemonUse& use, const Places& places, const fs::path& log)
-      : use_(use), places_(places), log_(log), socket_(socket_in_use()) {}
+  Start(DaemonUse& use, const Places& places, const fs::path& log, const fs::path& faults)
+      : use_(use), places_(places), log_(log), faults_(faults), socket_(socket_in_use()) {}
 
   /// Whether a daemon answers that stays for the command.
   bool answers(const VerbsLibrary& verbs) {
@@ -65,7 +65,7 @@ class Start {
       throw std::runtime_error(
           "no daemon answers, and there is no uroced to start; install uroced, or put it into PATH");
     use_.keep(socket_);
-    daemon_.emplace(places_.daemon, std::move(*owner), log_);
+    daemon_.emplace(places_.daemon, std::move(*owner), log_, faults_);
   }
 
   /// On the standard error, once.
@@ -79,9 +79,13 @@ class Start {
   }
 
   void say_what_it_started() {
-    if (!daemon_ || !daemon_->alive()) return;
+    if (!daemon_ || !daemon_->alive()) {
+      if (!faults_.empty()) refuse_faults(faults_);
+      return;
+    }
     std::fprintf(stderr, "uroce-run: no daemon answered; \"uroced --demo --socket %s\" runs until no program uses it\n",
                  socket_.c_str());
+    if (!faults_.empty()) say_its_faults();
   }
 
   void end_at_limit() {
@@ -92,6 +96,15 @@ class Start {
   }
 
  private:
+  /// The seeds, to repeat the run.
+  void say_its_faults() const {
+    std::ifstream log(log_);
+    for (std::string line; std::getline(log, line);) {
+      const auto at = line.find("fault rule ");
+      if (at != std::string::npos) std::fprintf(stderr, "uroce-run: %s\n", line.c_str() + at);
+    }
+  }
+
   [[noreturn]] void give_up(const std::string& why) {
     std::cerr << std::ifstream(log_).rdbuf();
     throw std::runtime_error("uroced --demo " + why);
@@ -100,6 +113,7 @@ class Start {
   DaemonUse& use_;
   const Places& places_;
   const fs::path log_;
+  const fs::path faults_;
   const std::string socket_;
   std::optional<DemoDaemon> daemon_;
   bool said_ = false;
@@ -153,9 +167,14 @@ void choose_demo_socket() {
   setenv("UROCE_SOCKET", (folder / chosen.filename()).c_str(), 1);
 }
 
-void bring_up_daemon(DaemonUse& use, const Places& places, const VerbsLibrary& verbs, const fs::path& folder,
-                     bool aloud) {
-  Start start(use, places, folder / "uroced.log");
+void refuse_faults(const fs::path& faults) {
+  const std::string socket = socket_in_use();
+  throw std::runtime_error("--faults is for the daemon that uroce-run starts, and one answers already at " + socket +
+                           "; give it the rules by: uroce fault add --socket " + socket + " --file " + faults.string());
+}
+
+void bring_up_daemon(DaemonUse& use, const Places& places, const VerbsLibrary& verbs, const DaemonStart& how) {
+  Start start(use, places, how.folder / "uroced.log", how.faults);
   const auto begin = std::chrono::steady_clock::now();
   while (!start.answers(verbs)) {
     if (held_signal() != 0) return;
@@ -165,7 +184,7 @@ void bring_up_daemon(DaemonUse& use, const Places& places, const VerbsLibrary& v
     if (waited > kMoment) start.say_what_it_waits_for();
     std::this_thread::sleep_for(kLook);
   }
-  if (aloud) start.say_what_it_started();
+  if (how.aloud) start.say_what_it_started();
 }
 
 }  // namespace uroce::run

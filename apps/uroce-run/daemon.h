@@ -35,10 +35,15 @@ bool ended_meanwhile(const std::string& socket);
 /// user's. Throws std::runtime_error.
 void choose_demo_socket();
 
+struct DaemonStart {
+  std::filesystem::path folder;    ///< for its output
+  std::filesystem::path faults{};  ///< its rules: it must be the one that starts; empty: none
+  bool aloud = true;               ///< says on stderr that it started one
+};
 /// Makes a daemon answer at that socket: waits for one that is starting or ending, and starts one where there is none.
-/// `folder` is for its output. `aloud`: says on stderr that it started one. Returns early when a signal is held. Throws
-/// std::runtime_error.
-void bring_up_daemon(DaemonUse& use, const Places& places, const VerbsLibrary& verbs,
-                     const std::filesystem::path& folder, bool aloud);
+/// Returns early when a signal is held. Throws std::runtime_error.
+void bring_up_daemon(DaemonUse& use, const Places& places, const VerbsLibrary& verbs, const DaemonStart& how);
+/// Fault rules cannot be given to a daemon that is there.
+[[noreturn]] void refuse_faults(const std::filesystem::path& faults);
 
 }  // namespace uroce::run

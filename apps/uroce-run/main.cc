@@ -31,8 +31,8 @@ namespace {
 namespace fs = std::filesystem;
 using namespace uroce::run;
 
-constexpr const char* kHelp = R"(uroce-run [--socket PATH] [--netns] [--explain] COMMAND [ARGUMENT ...]
-uroce-run --ci [--junit FILE] [--fail-on left,troubles] [--netns] [--explain] COMMAND [ARGUMENT ...]
+constexpr const char* kHelp = R"(uroce-run [--socket PATH] [--netns] [--explain] [--faults FILE] COMMAND [ARGUMENT ...]
+uroce-run --ci [--junit FILE] [--fail-on left,troubles] [--netns] [--explain] [--faults FILE] COMMAND [ARGUMENT ...]
 
 Runs an unmodified program that was written for libibverbs or librdmacm on uroce. The loader finds uroce's libraries first,
 and /sys/class/infiniband, /dev/infiniband and NETLINK_RDMA sockets show the daemon's devices. If no daemon answers,
@@ -44,6 +44,7 @@ share it, and it ends when no program uses it any more. The exit code is the com
                   and addresses: for programs that ask the kernel for an address (qperf, fi_pingpong, DAPL). Server and client
                   run in one: uroce-run --netns sh -c 'SERVER & CLIENT'
   --explain       print at the end which calls uroce refused to the command, how often and why
+  --faults FILE   start the daemon with these fault rules (uroce fault words), which lose, delay or change frames on purpose
   --ci            for tests: start devices of the command's own, and print at the end which objects its programs left (queue
                   pairs, regions, completions that were not polled, ...), what the daemon refused, and how queue pairs ended
   --junit FILE    with --ci: write that as JUnit XML, too
@@ -119,6 +120,7 @@ struct Options {
   bool netns = false;
   bool explain = false;
   std::string socket{};
+  fs::path faults{};
   CiOptions ci{};
 };
 
@@ -155,7 +157,9 @@ int run(const std::vector<std::string>& command, const Options& options) {
   }
   // A daemon that began or ended between the two questions is noticed here.
   if (devices == 0 || kept == DaemonUse::Kept::ending || use.keep(socket_in_use()) != kept) {
-    bring_up_daemon(use, *places, verbs, folder.path(), !options.ci.on);
+    bring_up_daemon(use, *places, verbs, {.folder = folder.path(), .faults = options.faults, .aloud = !options.ci.on});
+  } else if (!options.faults.empty()) {
+    refuse_faults(options.faults);
   }
   if (held_signal() != 0) return 128 + held_signal();
   if (options.netns) enter_network_namespace();  // without the daemon, which others use
@@ -196,6 +200,8 @@ bool take_option(const std::vector<std::string>& words, std::size_t& at, Options
   const std::string& value = words[at + 1];
   if (option == "--socket") {
     options.socket = value;
+  } else if (option == "--faults") {
+    options.faults = fs::absolute(value);
   } else if (option == "--junit") {
     options.ci.junit = value;
   } else if (option != "--fail-on" || !set_fail_on(options.ci, value)) {

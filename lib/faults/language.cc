@@ -56,25 +56,23 @@ struct ActionRow {
 };
 
 constexpr ActionRow kActions[] = {
-    {Action::drop, "drop", "", "The frame is lost.", no_value},
-    {Action::delay, "delay", "TIME", "It goes on later: 10us, 5ms, 1s.",
+    {Action::drop, "drop", "", "It is lost", no_value},
+    {Action::delay, "delay", "TIME", "It goes on later: 10us, 5ms",
      [](std::string_view v, Rule& r) { return put(read_time(v), [&](Nanos time) { r.delay = time; }); }},
-    {Action::duplicate, "duplicate", "", "A copy follows it.", no_value},
-    {Action::reorder, "reorder", "[N]",
-     "N frames to its queue pair go first (1), or 10 ms pass: there may be no later frames.",
+    {Action::duplicate, "duplicate", "", "A copy follows it", no_value},
+    {Action::reorder, "reorder", "[N]", "N frames (1) to its queue pair go first, or 10 ms pass",
      [](std::string_view v, Rule& r) {
        return put(read_number(v, 1, kMostOvertakers), [&](uint64_t n) { r.overtakers = static_cast<uint32_t>(n); });
      }},
     {Action::corrupt, "corrupt", "payload, header or icrc",
-     "One bit of it changes. `header` is BTH to the last extended header. Frames without that part stay.", read_part},
-    {Action::mark, "mark", "ecn", "Congestion experienced, as a switch marks it.",
+     "One bit changes; `header` is BTH to the last extended header", read_part},
+    {Action::mark, "mark", "ecn", "Congestion experienced, as switches mark it",
      [](std::string_view v, Rule&) {
        return v == "ecn" ? Result<void>() : fail(EINVAL, "it must be ecn, the only mark that there is");
      }},
-    {Action::throttle, "throttle", "RATE",
-     "All chosen frames together get this rate, in bits a second: 100Mbit, 1Gbit.",
+    {Action::throttle, "throttle", "RATE", "The chosen frames share this rate: 100Mbit, 1Gbit a second",
      [](std::string_view v, Rule& r) { return put(read_rate(v), [&](uint64_t rate) { r.bits_per_s = rate; }); }},
-    {Action::partition, "partition", "", "Nothing of RoCE passes, in either direction. It needs `peer`.", no_value},
+    {Action::partition, "partition", "", "No RoCE passes; needs `peer`, has no direction", no_value},
 };
 
 struct WordRow {
@@ -85,53 +83,52 @@ struct WordRow {
 };
 
 constexpr WordRow kWords[] = {
-    {"device", "uroce0", "Only of this device.",
+    {"device", "uroce0", "Only of this device",
      [](std::string_view v, Rule& r) {
        if (v.empty()) return Result<void>(fail(EINVAL, "it must be a device's name, like uroce0"));
        r.device = v;
        return Result<void>();
      }},
-    {"qpn", "0x12", "The queue pair that the frame is for: its destination. 1 is the connection manager's.",
+    {"qpn", "0x12", "Destination queue pair; 1 is the connection manager's",
      [](std::string_view v, Rule& r) {
        return put(read_number(v, 0, kMost24Bits), [&](uint64_t n) { r.qpn = static_cast<uint32_t>(n); });
      }},
-    {"peer", "10.0.0.2, 10.0.0.0/24, 2001:db8::1", "The other side's address; several stand between commas.",
+    {"peer", "10.0.0.2, 10.0.0.0/24, 2001:db8::1", "The other side, several between commas",
      [](std::string_view v, Rule& r) {
        if (v.empty()) return Result<void>(fail(EINVAL, "it must be an address or a prefix, like 10.0.0.2"));
        return put(net::parse_prefixes(v), [&](const std::vector<Prefix>& peers) { r.peers = peers; });
      }},
-    {"opcode", "send_only, uc_write_last, read*, nak, rnr",
-     "Names as `uroce trace` prints them, of all transports or one; several stand between commas.", read_opcodes},
-    {"psn", "5, 100-200", "The packet sequence number. A range may wrap.",
+    {"opcode", "send_only, uc_write_last, read*, nak, rnr", "Names of `uroce trace`, several between commas",
+     read_opcodes},
+    {"psn", "5, 100-200", "Packet sequence number; may wrap",
      [](std::string_view v, Rule& r) {
        return put(read_range(v, 0, kMost24Bits, true), [&](const Span<uint64_t>& range) { r.psn = narrow(range); });
      }},
-    {"size", "0, 1-64", "Bytes of payload.",
+    {"size", "0, 1-64", "Bytes of payload",
      [](std::string_view v, Rule& r) {
        return put(read_range(v, 0, 65535), [&](const Span<uint64_t>& range) { r.size = narrow(range); });
      }},
-    {"nth", "3, 3-5", "Only this one of the frames that all words above choose, counted from 1.",
+    {"nth", "3, 3-5", "Only these of the frames that the words above choose",
      [](std::string_view v, Rule& r) {
        return put(read_range(v, 1, UINT64_MAX), [&](const Span<uint64_t>& range) { r.nth = range; });
      }},
-    {"every", "10", "Each tenth of them.",
+    {"every", "10", "Each tenth",
      [](std::string_view v, Rule& r) { return put(read_number(v, 1, UINT64_MAX), [&](uint64_t n) { r.every = n; }); }},
-    {"probability", "0.01", "Each of them with this chance.",
+    {"probability", "0.01", "Each with this chance",
      [](std::string_view v, Rule& r) {
        return put(read_probability(v), [&](double chance) { r.probability = chance; });
      }},
-    {"count", "2", "The rule ends after so many.",
+    {"count", "2", "At most so many",
      [](std::string_view v, Rule& r) { return put(read_number(v, 1, UINT64_MAX), [&](uint64_t n) { r.count = n; }); }},
-    {"seed", "7", "For chances and bits; without it one is drawn, which list and log show.",
+    {"seed", "7", "Of chances and bits; else drawn",
      [](std::string_view v, Rule& r) { return put(read_number(v, 0, UINT64_MAX), [&](uint64_t n) { r.seed = n; }); }},
-    {"icrc", "right, wrong",
-     "Of `corrupt`: whether the ICRC fits the changed bytes, so that the receiver takes them. (wrong)",
+    {"icrc", "right, wrong", "Of `corrupt`: the receiver takes the bytes, or drops them (the default)",
      [](std::string_view v, Rule& r) {
        if (v != "right" && v != "wrong") return Result<void>(fail(EINVAL, "it must be right or wrong"));
        r.icrc_is_right = v == "right";
        return Result<void>();
      }},
-    {"at", "0", "Of `corrupt`: the byte of the part. The seed chooses it where the word is missing.",
+    {"at", "0", "Of `corrupt`: the byte; else drawn",
      [](std::string_view v, Rule& r) {
        return put(read_number(v, 0, 65535), [&](uint64_t n) { r.at = static_cast<uint32_t>(n); });
      }},
@@ -268,15 +265,12 @@ Result<std::vector<Rule>> parse_rules(std::string_view text, std::string_view so
 }
 
 std::string reference() {
-  std::string out = "| action | what happens |\n|---|---|\n";
+  std::string out = "|action|effect|\n|---|---|\n";
   for (const ActionRow& row : kActions) {
-    out += fmt::format("| `{}`{}{} | {} |\n", row.name, row.value.empty() ? "" : " ", row.value, row.text);
+    out += fmt::format("|`{}`{}{}|{}|\n", row.name, row.value.empty() ? "" : " ", row.value, row.text);
   }
-  out += "\n| word | example | what it says |\n|---|---|---|\n";
-  out += "| `rx`, `tx`, `both` | | What the device receives or sends. (both) |\n";
-  for (const WordRow& row : kWords) {
-    out += fmt::format("| `{}=` | {} | {} |\n", row.name, row.value, row.text);
-  }
+  out += "\n|word|examples|meaning|\n|---|---|---|\n|`rx`, `tx`, `both`||Received, sent, both (the default)|\n";
+  for (const WordRow& row : kWords) out += fmt::format("|`{}=`|{}|{}|\n", row.name, row.value, row.text);
   return out;
 }
 

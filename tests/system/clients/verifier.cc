@@ -1,10 +1,12 @@
 // Sends messages from one queue pair to another and verifies every byte. Written for libibverbs alone.
 //
-//   verifier FROM TO [--messages N] [--bytes N] [--window N] [--retries N] [--uc] [--begin FILE]
+//   verifier FROM TO [--messages N] [--bytes N] [--window N] [--retries N] [--uc]
+//                   [--begin FILE] [--patience MS]
 //
-// FROM and TO are devices, which may be the same. Prints "qps A B", and begins once FILE is there. For each
-// completion that is no success it prints "SIDE status N"; at the end "sent N received N wrong N gaps N", where wrong
-// counts messages with other bytes than were sent, and gaps those that are not the successor of the one before.
+// FROM and TO are devices, which may be the same. Prints "qps A B", and begins once FILE is there. Gives up when
+// nothing happens for MS. For each completion that is no success it prints "SIDE status N"; at the end "sent N received
+// N wrong N gaps N", where wrong counts messages with other bytes than were sent, and gaps those that are not the
+// successor of the one before.
 #include <infiniband/verbs.h>
 #include <unistd.h>
 
@@ -19,7 +21,7 @@
 namespace {
 
 struct Options {
-  uint32_t messages = 20, bytes = 256, window = 1, retries = 7;
+  uint32_t messages = 20, bytes = 256, window = 1, retries = 7, patience = 0;
   bool uc = false;
   const char* begin = nullptr;
 };
@@ -101,7 +103,8 @@ class Run {
     for (uint32_t i = 0; i < options_.messages; ++i) post_receive(i);
     auto last = Clock::now();
     // Messages of UC may be lost: then nothing comes any more.
-    const auto patience = std::chrono::milliseconds(options_.uc ? 500 : 30'000);
+    const uint32_t usual = options_.uc ? 500 : 30'000;
+    const auto patience = std::chrono::milliseconds(options_.patience != 0 ? options_.patience : usual);
     while (!failed_ && (done_ < options_.messages || received_ < options_.messages) && Clock::now() - last < patience) {
       while (posted_ < options_.messages && posted_ - done_ < options_.window) post_send(posted_++);
       if (take_completions()) last = Clock::now();
@@ -184,6 +187,7 @@ int main(int argc, char** argv) {
     if (word == "--bytes") options.bytes = value;
     if (word == "--window") options.window = value;
     if (word == "--retries") options.retries = value;
+    if (word == "--patience") options.patience = value;
   }
   Side from(argv[1], options), to(argv[2], options);
   from.connect(to);

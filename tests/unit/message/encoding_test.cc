@@ -82,6 +82,7 @@ TEST(Encoding, OperationsKeepTheirNumbers) {
   EXPECT_EQ(static_cast<std::size_t>(Op::prove_raw_packets), 44u);
   EXPECT_EQ(static_cast<std::size_t>(Op::take_over), 45u);
   EXPECT_EQ(static_cast<std::size_t>(Op::list_history), 47u);
+  EXPECT_EQ(static_cast<std::size_t>(Op::clear_faults), 50u);
   EXPECT_EQ(static_cast<std::size_t>(Op::list_left), 51u);
   const Op of_connections[] = {Op::cm_create_channel, Op::cm_destroy_channel,
                                Op::cm_take_events,    Op::cm_create_id,
