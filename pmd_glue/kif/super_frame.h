@@ -7,6 +7,7 @@
 // Functions of bytes alone: no socket, no state outside the objects, no allocation.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <expected>
@@ -37,6 +38,16 @@ inline constexpr uint32_t kMaxReceivedSegments = 128;
 inline constexpr uint32_t kMaxIpBytes = 65535;
 /// Ethernet with a tag, IPv6 and UDP headers.
 inline constexpr uint32_t kMaxHeaderBytes = 14 + 4 + 40 + 8;
+
+/// The largest number of `packets` at most that fills super-frames, of a long WRITE at that path MTU. With such a
+/// window no short super-frame is left over.
+constexpr uint32_t in_whole_super_frames(uint32_t packets, uint32_t path_mtu) {
+  constexpr uint32_t kUdpHeaders = 40 + 8;
+  constexpr uint32_t kAroundPayload = 12 + 16 + 4;  // BTH, RETH and ICRC
+  const uint32_t each = std::min(kMaxSegments, (kMaxIpBytes - kUdpHeaders) / (path_mtu + kAroundPayload));
+  return packets - packets % each;
+}
+static_assert(in_whole_super_frames(256, 1024) == 4 * 62);
 
 /// The headers of a UDP datagram over IPv4 without options, or over IPv6 without extension headers.
 struct UdpHeaders {

@@ -1,5 +1,6 @@
 #include "transport/qp/snapshot.h"
 
+#include <bit>
 #include <cerrno>
 
 #include "settings/names.h"
@@ -76,7 +77,8 @@ void persist_identity(Archive& archive, const Qp& qp) {
   archive.same("max_send_sge", spec.cap.max_send_sge);
   archive.same("max_recv_sge", static_cast<uint32_t>(qp.cold->recv_sges.size()));
   archive.same("max_inline_data", spec.cap.max_inline_data);
-  archive.same("window_packets", spec.window_packets);
+  // The form of what follows depends on the power of two alone.
+  archive.same("window_packets", std::bit_ceil(spec.window_packets));
 }
 
 template <class Archive>

@@ -82,6 +82,13 @@ SuperFault fault_of(const Super& super) {
   return parts ? SuperFault{0xff} : parts.error();
 }
 
+TEST(SuperFrame, AWindowFillsThem) {
+  EXPECT_EQ(in_whole_super_frames(256, 4096), 17u * 15);
+  EXPECT_EQ(in_whole_super_frames(256, 1024), 4u * 62);
+  EXPECT_EQ(in_whole_super_frames(256, 256), 4u * 64);
+  EXPECT_EQ(in_whole_super_frames(61, 1024), 0u) << "none is full";
+}
+
 TEST(SuperFrame, ComesBackByteForByte) {
   for (const bool ipv4 : {true, false}) {
     for (const uint32_t first : {5u, 0xfffeu, 0xffffffu}) {
