@@ -78,13 +78,16 @@ class Start {
                  socket_.c_str());
   }
 
-  void say_what_it_started() {
+  void say_what_it_started(bool aloud) {
     if (!daemon_ || !daemon_->alive()) {
       if (!faults_.empty()) refuse_faults(faults_);
       return;
     }
-    std::fprintf(stderr, "uroce-run: no daemon answered; \"uroced --demo --socket %s\" runs until no program uses it\n",
-                 socket_.c_str());
+    if (aloud) {
+      std::fprintf(stderr,
+                   "uroce-run: no daemon answered; \"uroced --demo --socket %s\" runs until no program uses it\n",
+                   socket_.c_str());
+    }
     if (!faults_.empty()) say_its_faults();
   }
 
@@ -184,7 +187,7 @@ void bring_up_daemon(DaemonUse& use, const Places& places, const VerbsLibrary& v
     if (waited > kMoment) start.say_what_it_waits_for();
     std::this_thread::sleep_for(kLook);
   }
-  if (how.aloud) start.say_what_it_started();
+  start.say_what_it_started(how.aloud);
 }
 
 }  // namespace uroce::run

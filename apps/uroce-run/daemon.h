@@ -38,7 +38,7 @@ void choose_demo_socket();
 struct DaemonStart {
   std::filesystem::path folder;    ///< for its output
   std::filesystem::path faults{};  ///< its rules: it must be the one that starts; empty: none
-  bool aloud = true;               ///< says on stderr that it started one
+  bool aloud = true;               ///< says on stderr that it started one; the rules' seeds stand there always
 };
 /// Makes a daemon answer at that socket: waits for one that is starting or ending, and starts one where there is none.
 /// Returns early when a signal is held. Throws std::runtime_error.
