@@ -30,8 +30,14 @@ class ResponseTracker {
   bool nothing_beyond(Psn psn) const { return !marked_ && distance(expected_end_, psn) <= 1; }
   /// How many of the `n` responses from `una` on have arrived without a gap. `n` is at most PsnSet::kSize.
   uint32_t arrived_from(Psn una, uint32_t n) const { return marked_ ? placed_.next(una, n, false) : 0; }
-  /// How many of the `n` responses from `psn` on are missing before the first that has arrived.
-  uint32_t missing_from(Psn psn, uint32_t n) const { return placed_.next(psn, n); }
+  /// How many of the `n` responses from `psn` on are missing before the first that has arrived. `una`: the oldest
+  /// missing one; nothing is known of the PsnSet::kSize-th after it and later ones, whose marks are those of others.
+  uint32_t missing_from(Psn psn, uint32_t n, Psn una) const {
+    const int32_t reach = distance(una + PsnSet::kSize, psn);
+    const uint32_t known = reach <= 0 ? 0 : std::min(n, static_cast<uint32_t>(reach));
+    const uint32_t missing = placed_.next(psn, known);
+    return missing < known ? missing : n;
+  }
   /// [from, from + count) is complete.
   void forget(Psn from, uint32_t count) {
     if (!marked_) return;

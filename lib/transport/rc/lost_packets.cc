@@ -22,10 +22,8 @@ void ask_again(Context& ctx, Qp& qp, SendSlot& slot, Psn at) {
   const bool part = distance(expected, at) > 0 && distance(expected, slot.end_psn()) < 0;
   const Psn until = part ? expected : slot.end_psn();
   const uint32_t wanted = std::min(static_cast<uint32_t>(distance(until, at)), kMaxReadPackets);
-  const uint32_t known = std::min(wanted, PsnSet::kSize);
-  const uint32_t missing = responses.missing_from(at, known);
   const auto first = static_cast<uint32_t>(distance(at, slot.first_psn));
-  emit_read_request(ctx, qp, slot, first, missing < known ? missing : wanted);
+  emit_read_request(ctx, qp, slot, first, responses.missing_from(at, wanted, qp.tx.una));
 }
 
 }  // namespace

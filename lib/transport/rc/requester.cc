@@ -100,8 +100,7 @@ Attempt send_read_request(Context& ctx, Qp& qp, SendSlot& slot) {
     // Responses that have arrived are not requested again. Only the first missing run is requested now: a duplicate
     // READ may ask for less than the original (9.7.5.1.2), and Linux rxe then forgets the responses before it.
     step = packets = std::min(packets, static_cast<uint32_t>(distance(tx.sent, psn)));
-    const uint32_t known = std::min(packets, PsnSet::kSize);
-    if (const uint32_t missing = tx.recovery->responses.missing_from(psn, known); missing < known) packets = missing;
+    packets = tx.recovery->responses.missing_from(psn, packets, tx.una);
   }
   if (packets > 0) emit_read_request(ctx, qp, slot, first, packets);
   const Psn end = psn + packets;

@@ -72,13 +72,24 @@ TEST_F(ResponseTracking, KnowsWhatHasArrived) {
   EXPECT_FALSE(tracker_.has(kFirst + 3));
   EXPECT_EQ(tracker_.arrived_from(kFirst, 20), 3u);
   EXPECT_EQ(tracker_.arrived_from(kFirst, 2), 2u);
-  EXPECT_EQ(tracker_.missing_from(kFirst + 3, 20), 2u);
-  EXPECT_EQ(tracker_.missing_from(kFirst + 9, 11), 11u);
+  EXPECT_EQ(tracker_.missing_from(kFirst + 3, 20, kFirst), 2u);
+  EXPECT_EQ(tracker_.missing_from(kFirst + 9, 11, kFirst), 11u);
   tracker_.forget(kFirst, 6);
   EXPECT_FALSE(tracker_.has(kFirst + 5));
   EXPECT_EQ(tracker_.arrived_from(kFirst + 6, 20), 3u);
   tracker_.forget(kFirst + 6, 3);
   EXPECT_FALSE(tracker_.has(kFirst + 8));
+}
+
+// Long READs have more responses under way than there are marks.
+TEST_F(ResponseTracking, MarksOfOtherResponsesSayNothingOfLaterOnes) {
+  tracker_.add(kFirst + 8);
+  const Psn alias = kFirst + 8 + PsnSet::kSize;
+  EXPECT_EQ(tracker_.missing_from(alias - 8, 64, kFirst), 64u);
+  EXPECT_EQ(tracker_.missing_from(alias - 16, 64, kFirst), 64u);
+  EXPECT_EQ(tracker_.missing_from(alias - 8, 2048, kFirst), 2048u);
+  EXPECT_EQ(tracker_.missing_from(kFirst + 1, 2048, kFirst), 7u);
+  EXPECT_EQ(tracker_.missing_from(alias - 8, 64, kFirst + 9), 8u);
 }
 
 TEST_F(ResponseTracking, WhatHasLeftThePeerNeverGoesBack) {
