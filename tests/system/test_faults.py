@@ -303,7 +303,7 @@ class Storm(veth.Case):
         self.assertRegex(said, r"fault rule 1 \(drop probability=0.002 seed=1\): \d+ injected, \d+ in all")
 
     def test_between_two_devices_of_one_thread(self):
-        for test in ("write_bw", "send_bw"):
+        for test in ("write_bw", "read_bw", "send_bw"):
             self.one_process(test, "-s", "65536", "-n", "300")
         self.one_process("atomic_bw", "-n", "2000")
 
@@ -319,7 +319,7 @@ class Storm(veth.Case):
     @unittest.skipUnless(harness.may_make_namespaces(), "this machine allows no network namespaces with veth pairs")
     def test_over_an_interface_of_the_kernel(self):
         names = self.spaces(1500)
-        for test in ("write_bw", "send_bw"):
+        for test in ("write_bw", "read_bw", "send_bw"):
             self.pair(names, test, "--faults", self.file, "-s", "65536", "-n", "200")
 
 
