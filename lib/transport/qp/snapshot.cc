@@ -252,7 +252,7 @@ void give_up(Context& ctx, Qp& qp) {
   }
   abandon_srq(qp);
   qp.state = QpState::reset;
-  qp.timer_pending = false;
+  qp.cold->timer_pending = false;
 }
 
 }  // namespace
@@ -314,7 +314,7 @@ Result<Resumption> read_snapshot(Context& ctx, Qp& qp, std::span<const std::byte
   if (qp.state == QpState::error || qp.state == QpState::sqe || qp.flushing) {
     resumption.due |= Outcome::act(Outcome::kFlush);
   }
-  if (qp.timer_pending) resumption.due |= Outcome::act(Outcome::kAckTimer);
+  if (qp.cold->timer_pending) resumption.due |= Outcome::act(Outcome::kAckTimer);
   if (qp.tx.recovery != nullptr) resumption.due |= Outcome::act(Outcome::kHelloTimer);
   return resumption;
 }

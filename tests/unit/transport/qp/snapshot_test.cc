@@ -538,7 +538,7 @@ TEST_F(SnapshotErrors, FieldsThatContradictEachOtherAreNamed) {
       {[](Qp& qp) { qp.rx.message.set_later_wait(true); }, "rx.message.later_wait"},
       {[](Qp& qp) { qp.paced = true; }, "paced"},
       {[](Qp& qp) { qp.route = nullptr; }, "route"},
-      {[](Qp& qp) { qp.timer_pending = true, qp.cold->wheel_deadline = kNever; }, "timer_pending"},
+      {[](Qp& qp) { qp.cold->timer_pending = true, qp.cold->wheel_deadline = kNever; }, "timer_pending"},
   };
   for (const Change& change : kChanges) {
     Hosts hosts({});
