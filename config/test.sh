@@ -80,7 +80,7 @@ if [ $sanitize != no ]; then
   configure build-sanitize -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false \
     "-Dcpp_args=['-fno-sanitize-recover=all','-fno-omit-frame-pointer']"
   [ $sanitize != core ] || choose build-sanitize \
-    '(unit-(base|wire|net|memory|queues|transport|loss|congestion|control|cm|message|service)$|(script|sim|fuzz)-)'
+    '(unit-(base|wire|net|memory|queues|faults|transport|loss|congestion|control|cm|message|service)$|(script|sim|fuzz)-)'
   compile build-sanitize "${targets[@]}"
   [ $run = yes ] || exit 0
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
