@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "client/device_link.h"
+#include "client/fetch_rows.h"
 #include "message/operator_messages.h"
 
 namespace uroce::run {
@@ -22,20 +22,11 @@ using message::Op;
 constexpr auto kProgramsEnd = 2s;
 constexpr auto kAskAgain = 20ms;
 
-/// All rows of a list; `follow` sets the request for those after one of them.
-template <class Rows, class Request>
-auto all_rows(client::DaemonLink& daemon, Op op, Request request, auto follow) {
-  decltype(Rows::rows) all;
-  for (bool more = true; more;) {
-    auto reply = daemon.call<Rows>(op, request);
-    if (!reply) throw std::runtime_error("the daemon does not tell what happened: " + reply.error().text);
-    more = reply->more && !reply->rows.empty();
-    for (auto& row : reply->rows) {
-      follow(request, row);
-      all.push_back(std::move(row));
-    }
-  }
-  return all;
+template <class Rows>
+auto all_rows(client::DaemonLink& daemon, Op op, auto request, auto go_on) {
+  auto rows = client::fetch_rows<Rows>(daemon, op, request, go_on);
+  if (!rows) throw std::runtime_error("the daemon does not tell what happened: " + rows.error().text);
+  return std::move(*rows);
 }
 
 std::string name_of(const auto& row) { return row.command + ", process " + std::to_string(row.pid); }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "client/fetch_rows.h"
 #include "tree.h"
 
 namespace uroce::run {
@@ -73,16 +74,12 @@ void DaemonSource::disconnect() {
 std::expected<std::map<uint32_t, message::ClientRow>, int> DaemonSource::clients() {
   const auto daemon = link();
   if (!daemon) return std::unexpected(daemon.error());
+  auto rows = client::fetch_rows<message::ClientRows>(**daemon, Op::list_clients, message::ListClients{},
+                                                      [](auto& next, const auto& row) { next.after = row.id; });
+  if (!rows) return std::unexpected(rows.error().code);
   std::map<uint32_t, message::ClientRow> out;
-  message::ListClients request;
-  for (bool more = true; more;) {
-    auto reply = (*daemon)->call<message::ClientRows>(Op::list_clients, request);
-    if (!reply) return std::unexpected(reply.error().code);
-    more = reply->more && !reply->rows.empty();
-    for (message::ClientRow& row : reply->rows) {
-      request.after = row.id;
-      if (row.pid != getpid()) out.emplace(row.id, std::move(row));
-    }
+  for (message::ClientRow& row : *rows) {
+    if (row.pid != getpid()) out.emplace(row.id, std::move(row));
   }
   return out;
 }

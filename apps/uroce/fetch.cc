@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <iterator>
 #include <map>
 
 #include "client/daemon_link.h"
 #include "client/device_link.h"
+#include "client/fetch_rows.h"
 #include "message/connection.h"
 #include "message/device_messages.h"
 #include "uroce/values.h"
@@ -21,24 +21,11 @@ namespace uroce::cli {
 namespace {
 
 using client::DaemonLink;
+using client::fetch_rows;
 using message::Op;
 
 Result<std::unique_ptr<DaemonLink>> connect(const Source& source) {
   return DaemonLink::open({.socket = source.socket});
-}
-
-/// All rows of a list, which come in several replies. `go_on` makes the request ask for those after a row.
-template <class Reply, class Request>
-auto fetch_rows(DaemonLink& link, Op op, Request request, auto go_on) -> Result<decltype(Reply::rows)> {
-  decltype(Reply::rows) rows;
-  for (bool more = true; more;) {
-    auto reply = link.call<Reply>(op, request);
-    if (!reply) return std::unexpected(reply.error());
-    more = reply->more && !reply->rows.empty();
-    if (more) go_on(request, reply->rows.back());
-    std::ranges::move(reply->rows, std::back_inserter(rows));
-  }
-  return rows;
 }
 
 /// Whether it is on a device that the source names.
