@@ -146,11 +146,12 @@ class Daemon {
     return belongings;
   }
 
-  /// The last run of the service left nothing of use: its clients' connections end here.
+  /// The last run of the service left nothing of use: its clients' connections end here. The service manager's copy
+  /// holds the lock of the socket, which this program takes next.
   void begin_anew() {
     log_->warn("the clients of the uroced before end; starting without them");
+    if (auto ok = manager_.forget_now(); !ok) log_->warn("{}", ok.error().text);
     log_->flush();
-    manager_.forget();
     start_anew();
   }
 

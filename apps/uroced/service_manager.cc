@@ -91,4 +91,11 @@ Result<void> ServiceManager::keep(int fd) {
 
 void ServiceManager::forget() { sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", kEstateName); }
 
+Result<void> ServiceManager::forget_now() {
+  forget();
+  const int done = sd_notify_barrier(0, static_cast<uint64_t>(kBarrierLimit.count()));
+  if (done >= 0) return {};
+  return fail(-done, fmt::format("the service manager has not closed what it keeps: {}", std::strerror(-done)));
+}
+
 }  // namespace uroce::daemon

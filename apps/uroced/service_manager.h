@@ -45,8 +45,10 @@ class ServiceManager {
   Result<void> keep(int fd);
   /// The descriptor that the run before passed; once.
   message::Fd take_kept() { return std::move(kept_); }
-  /// The service manager closes its own copy.
+  /// The service manager closes its own copy, some time later.
   void forget();
+  /// As forget(), and returns once it has. Errors: those of sd_notify(3); ETIMEDOUT.
+  Result<void> forget_now();
 
  private:
   bool keeps_ = false;

@@ -15,10 +15,11 @@ LAUNCH = 'test -z "$STORED" || { exec 3<&"$STORED"-; export LISTEN_PID=$$ LISTEN
 
 
 class ServiceManager:
-    """`room`: of the store, for so many descriptors; None: there is none. `seen_as`: the path of its socket, for the service."""
+    """`room`: of the store, for so many descriptors; None: there is none. `seen_as`: the path of its socket, for the service.
+    `delay_s`: until it closes what it is to forget."""
 
-    def __init__(self, case, room=16, watchdog_us=None, folder=None, seen_as=None):
-        self.case, self.room, self.watchdog_us = case, room, watchdog_us
+    def __init__(self, case, room=16, watchdog_us=None, folder=None, seen_as=None, delay_s=0):
+        self.case, self.room, self.watchdog_us, self.delay_s = case, room, watchdog_us, delay_s
         self.stored, self.said, self.main_pid = {}, [], None
         self.path = (folder or case.directory) / f"notify-{id(self)}"
         self.seen_as = f"{seen_as}/{self.path.name}" if seen_as else str(self.path)
@@ -61,6 +62,7 @@ class ServiceManager:
         self.said.append(words)
         name = words.get("FDNAME", "stored")
         if "FDSTOREREMOVE" in words and name in self.stored:
+            time.sleep(self.delay_s)
             os.close(self.stored.pop(name))
         if "FDSTORE" in words and len(self.stored) + len(fds) <= (self.room or 0):
             for fd in fds:

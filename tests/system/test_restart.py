@@ -40,8 +40,8 @@ class Restart(veth.Case):
         daemon.process.send_signal(signal.SIGTERM)
         return self.finish(daemon, 40, code)
 
-    def traffic_to(self, server, client, test="write_bw", seconds=3):
-        pair = self.traffic(test, self.names, by(server), by(client), *veth.PATIENT, "-D", str(seconds), "--verify", "-s",
+    def traffic_to(self, server, client, test="write_bw", seconds=3, retries=veth.PATIENT):
+        pair = self.traffic(test, self.names, by(server), by(client), *retries, "-D", str(seconds), "--verify", "-s",
                             "65536")
         for one in pair:
             one.wait_for("#bytes", 20)
@@ -122,10 +122,11 @@ class Restart(veth.Case):
             self.assertFalse(self.path.exists())
 
     def test_other_settings(self):
-        """The facts that peers know are others: the clients end, and the daemon starts as if there had been none."""
-        far, manager = self.serve(self.names[1]), ServiceManager(self)
+        """The facts that peers know are others: the clients end, and the daemon starts as if there had been none. The
+        service manager is slow to close the lock of the socket."""
+        far, manager = self.serve(self.names[1]), ServiceManager(self, delay_s=1)
         daemon = self.run_service(manager)
-        pair = self.traffic_to(daemon, far, seconds=60)
+        pair = self.traffic_to(daemon, far, seconds=60, retries=())
         self.stop(daemon)
         after = self.run_service(manager, "--set", "engines.max_qp=64")
         self.assertIn("engines.max_qp, rounded up to a power of two, is 16384 in the running daemon and 64 in its successor", after.output)
