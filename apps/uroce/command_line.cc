@@ -123,6 +123,7 @@ void add_show(arguments::Command& program, Options& o) {
     add_json(command, o);
     if (kind.command != Command::show_user && kind.command != Command::show_restart) add_device(command, o);
     if (kind.command == Command::show_client) add_pid(command, o);
+    if (kind.command == Command::show_peer) command.footer(guesses_text());
   }
 }
 

@@ -103,6 +103,16 @@ constexpr Field kFlowFields[] = {
     {"bytes", "bytes given, without FCS"},
 };
 
+constexpr Field kGuesses[] = {
+    {"qpn", "a queue pair that does not exist"},
+    {"source", "a queue pair that is connected to another address"},
+    {"psn", "a PSN more than 65536 away from the expected one"},
+    {"rkey", "memory that its key does not open"},
+    {"qkey", "a datagram queue pair with another Q_Key"},
+    {"epoch", "another life of the connection (HELLO, SACK)"},
+    {"cm_id", "a connection that the connection manager does not have"},
+};
+
 // The names are those of rdma-resource(8) where it has one.
 constexpr ObjectKind kObjectKinds[] = {
     {"qp", message::Kind::qp, "Queue pairs", kQpFields},
@@ -117,6 +127,14 @@ constexpr ObjectKind kObjectKinds[] = {
     {"flow", message::Kind::flow, "Receive rules of raw packet queue pairs", kFlowFields},
 };
 
+std::string text_of(const char* title, std::span<const Field> fields) {
+  std::size_t width = 0;
+  for (const Field& field : fields) width = std::max(width, field.name.size());
+  std::string text = title;
+  for (const Field& field : fields) text += fmt::format("\n  {:<{}}  {}", field.name, width, field.meaning);
+  return text;
+}
+
 }  // namespace
 
 bool ObjectKind::has(std::string_view field) const {
@@ -126,12 +144,12 @@ bool ObjectKind::has(std::string_view field) const {
 std::span<const ObjectKind> object_kinds() { return kObjectKinds; }
 
 std::string fields_text(const ObjectKind& kind) {
-  std::size_t width = 0;
-  for (const Field& field : kind.fields) width = std::max(width, field.name.size());
-  std::string text = "Columns, and keys of the JSON, beside device, client, pid and command:\n";
-  for (const Field& field : kind.fields) text += fmt::format("  {:<{}}  {}\n", field.name, width, field.meaning);
-  text.pop_back();
-  return text;
+  return text_of("Columns, and keys of the JSON, beside device, client, pid and command:", kind.fields);
+}
+
+std::string guesses_text() {
+  return text_of("Columns, and keys of the JSON's guesses: frames and messages for", kGuesses) +
+         "\nA few are accidents; thousands are guesses.";
 }
 
 }  // namespace uroce::cli

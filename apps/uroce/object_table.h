@@ -29,6 +29,8 @@ std::span<const ObjectKind> object_kinds();
 
 /// The fields of a kind, a line each, for --help.
 std::string fields_text(const ObjectKind& kind);
+/// The same for `show peer`.
+std::string guesses_text();
 
 // The fields that the filters look at: numbers of queue pairs, and addresses.
 inline constexpr std::string_view kQpnFields[] = {"qpn", "dest_qpn"};

@@ -100,6 +100,8 @@ class Guesses(test_network.Link):
         self.wait_for_guesses({PEER: {**of_peer, "rkey": 1}, STRANGER: {"source": 7}})
         table = self.finish(self.start([UROCE, "show", "peer"], env=self.env), 20)
         self.assertRegex(table, rf"uroce0 +{re.escape(PEER)} .*\b6\b")
+        columns = self.finish(self.start([UROCE, "show", "peer", "--help"]), 20).split("frames and messages for\n")[1]
+        self.assertEqual(re.findall(r"(?m)^  (\w+) ", columns), list(self.peers()[PEER]["guesses"]))
 
     def test_a_peer_with_a_thousand_has_a_line_in_the_log(self):
         burst = 250 * [self.frame(STRANGER, SEND_ONLY, NO_QP, 0)]  # twice as many fit the port's ring
