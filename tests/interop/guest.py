@@ -169,6 +169,18 @@ class Remote:
         self.socket.settimeout(self.limit + 10)
         self._rest = "".join(line + "\n" for line in lines).encode() + self._rest
 
+    def has_ended(self):
+        """Whether the command has ended. Its text has all that it has said so far."""
+        self.socket.setblocking(False)
+        try:
+            while more := self.socket.recv(65536):
+                self._rest += more
+            return True
+        except BlockingIOError:
+            return False
+        finally:
+            self.socket.settimeout(self.limit + 10)
+
     def finish(self):
         """Exit code, once the command has ended by itself or at its limit."""
         parts = [self._rest]

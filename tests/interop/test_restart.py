@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 import sys
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "system")]
@@ -19,9 +20,12 @@ import rig as rigs  # noqa: E402
 
 WIRE = 4
 CLIENT = harness.BUILD / "tests" / "system" / "clients" / "client_alive"
+UROCE = harness.BUILD / "apps" / "uroce" / "uroce"
 RESTARTS = int(os.environ.get("UROCE_RESTARTS", "3"))
 PORT = 18516  # in the guest, which is the test's own
-PATIENT = ("--timeout", "18", "--mtu", "4096")  # an emulated rxe takes its time
+# An emulated rxe takes its time: 1.5 s for what is under way, where others leave it a fiftieth of a CPU.
+PATIENT = ("--timeout", "20", "--mtu", "4096")
+COUNTERS = f"cat /proc/uptime; cd /sys/class/infiniband/rxe{WIRE}/ports/1/hw_counters; grep . *"
 
 
 class InterfaceRig(rigs.Rig):
@@ -47,22 +51,42 @@ class InterfaceRig(rigs.Rig):
             raise AssertionError(before.output)
         return int(frozen)
 
+    def state(self):
+        """For a failure: what both sides count, and the tap between them, which drops what a guest without a CPU leaves there."""
+        said = [str(self.daemon)]
+        for command in ([UROCE, "show", "qp"], [UROCE, "explain"], [UROCE, "stat"], ["ip", "-s", "link", "show", f"wire{WIRE}"]):
+            done = subprocess.run(command, env={**os.environ, **self.env}, capture_output=True, text=True, timeout=60, check=False)
+            said.append(done.stdout + done.stderr)
+        return "\n".join([*said, self.guest.run(COUNTERS, 60)])
+
 
 class Restart(interop.RigCase):
     kind = InterfaceRig
+
+    def restart_under(self, server, client):
+        """Restarts the daemon, and returns how long each restart took."""
+        frozen = []
+        for _ in range(RESTARTS):
+            frozen.append(self.rig.replace_daemon())
+            self.assertIsNone(client.process.poll(), f"the client ended after {len(frozen)} restarts")
+            self.assertFalse(server.has_ended(), f"the server ended after {len(frozen)} restarts")
+        return frozen
 
     def test_all_operations(self):
         server = self.rig.guest.start(f"exec {CLIENT} --device rxe{WIRE} --port {PORT} {' '.join(PATIENT)}", 3600)
         client = self.rig.on_host(CLIENT, "--device", "uroce0", "--port", PORT, *PATIENT, "--lanes", "rc=2,srq=2,uc=1,ud=1",
                                   self.rig.guest.commands[1])
         client.wait_for("running", 60)
-        frozen = []
-        for _ in range(RESTARTS):
-            frozen.append(self.rig.replace_daemon())
-            self.assertIsNone(client.process.poll(), str(client))
-        client.process.send_signal(signal.SIGTERM)
-        self.assertEqual(client.wait(120), 0, str(client))
-        self.assertEqual(server.finish(), 0, str(server))
+        try:
+            frozen = self.restart_under(server, client)
+            client.process.send_signal(signal.SIGTERM)
+            self.assertEqual(client.wait(120), 0)
+            self.assertEqual(server.finish(), 0)
+        except AssertionError as error:
+            state = self.rig.state()
+            if server.code is None:
+                server.has_ended()
+            self.fail(f"{error}\n{client}\n{server}\n{state}")
         done = [json.loads(output.splitlines()[-1]) for output in (server.output, client.output)]
         for side in done:
             for what in ("messages", "atomics", "reads", "unreliable"):

@@ -237,6 +237,10 @@ class Program {
     return got == 1;
   }
 
+  bool any_reliable() const {
+    return std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane->reliable(); });
+  }
+
   bool idle() const {
     return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane->idle(); });
   }
@@ -244,8 +248,11 @@ class Program {
   void turn(bool sending) {
     bool any = take();
     const auto now = Clock::now();
-    const bool paced = now >= next_pace_;
-    if (paced) next_pace_ = now + kPace;
+    const bool paced = now >= next_pace_ && (answered_ || !any_reliable());
+    if (paced) {
+      next_pace_ = now + kPace;
+      answered_ = false;
+    }
     for (auto& lane : lanes_) {
       if (sending && (lane->reliable() || paced)) lane->send();
     }
@@ -265,6 +272,7 @@ class Program {
       Lane& owner = *lanes_.at(wc.wr_id >> 32 & 0x7fffffff);
       if (wc.wr_id >> 63 == 0) {
         owner.completed(wc);
+        answered_ |= owner.reliable();
         continue;
       }
       const auto slot = static_cast<uint32_t>(wc.wr_id);
@@ -305,6 +313,9 @@ class Program {
   std::map<uint32_t, Lane*> by_qpn_;
   Clock::time_point next_pace_{}, last_ = Clock::now();
   bool asked_ = false;
+  // Unreliable lanes wait for the peer's answers to reliable ones. At their own pace they would fill the queue before a
+  // peer that gets little of its CPU, and reliable requests behind them would be answered after their last retry.
+  bool answered_ = false;
   Sum messages_ = 0, atomics_ = 0, reads_ = 0, unreliable_ = 0, lost_ = 0;
 };
 

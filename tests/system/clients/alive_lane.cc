@@ -227,7 +227,7 @@ void Lane::send() {
 
 void Lane::post(Op op) {
   Request& request = requests_[posted_ % kDepth];
-  request = {op, 0, 0};
+  request = {op, 0, 0, std::chrono::steady_clock::now()};
   ibv_sge sge{0, 8, mr_->lkey};
   ibv_send_wr wr{};
   wr.wr_id = uint64_t{number_} << 32 | posted_ % kDepth;
@@ -287,7 +287,9 @@ void Lane::completed(const ibv_wc& wc) {
   if ((wc.wr_id & 0xffffffff) != oldest % kDepth) fail("a completion came twice, or before its turn");
   const Request& request = requests_[oldest % kDepth];
   if (wc.status != IBV_WC_SUCCESS) {
-    fail(std::string("a request ended with ") + ibv_wc_status_str(wc.status) + ", " + std::to_string(wc.vendor_err));
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - request.posted;
+    fail("request " + std::to_string(oldest) + " ended with " + ibv_wc_status_str(wc.status) + ", " +
+         std::to_string(wc.vendor_err) + ", after " + std::to_string(waited.count()) + " s");
   }
   --under_way_;
   if (request.op == Op::read) {

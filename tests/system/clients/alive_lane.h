@@ -4,6 +4,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -92,6 +93,7 @@ class Lane {
     Op op;
     uint64_t number;
     uint32_t length;
+    std::chrono::steady_clock::time_point posted;
   };
   // The lane's memory: sending slots, receiving slots, the window of WRITEs, landing places of READs, of atomics, and
   // last what the peer READs and adds to.
