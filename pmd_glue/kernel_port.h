@@ -34,6 +34,7 @@ class KernelPort final : public Port {
   uint16_t receive_rest(uint16_t queue, std::span<rte_mbuf*> out) const override {
     return interface_->receive_rest(queue, out);
   }
+  kif::Behind behind_burst(uint16_t queue) const override { return interface_->behind(queue); }
   uint16_t tx_burst(uint16_t queue, std::span<rte_mbuf*> mbufs) const { return interface_->send(queue, mbufs); }
   int interrupt_descriptor(uint16_t queue) const override { return interface_->descriptor(queue); }
   void arm_interrupt(uint16_t, bool) const override {}  // its descriptor always is

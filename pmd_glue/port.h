@@ -17,6 +17,7 @@
 #include <uroce/types.h>
 
 #include "message/belongings.h"
+#include "pmd_glue/kif/behind.h"
 #include "pmd_glue/kif/name.h"
 #include "pmd_glue/poller_pause.h"
 
@@ -109,6 +110,8 @@ class Port {
   uint16_t receive(uint16_t queue, std::span<rte_mbuf*> out) const;
   /// As receive(), of frames that have left the kernel already: nobody else can receive them.
   virtual uint16_t receive_rest(uint16_t, std::span<rte_mbuf*>) const { return 0; }
+  /// Tells what may follow the last burst, for an interface of the kernel.
+  virtual kif::Behind behind_burst(uint16_t) const { return kif::Behind::none; }
   /// Takes a prefix of `mbufs` and returns its length.
   uint16_t send(uint16_t queue, std::span<rte_mbuf*> mbufs) const;
   /// Frees sent mbufs, for drivers that keep them until asked.

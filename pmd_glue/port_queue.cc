@@ -16,6 +16,9 @@ namespace uroce::glue {
 namespace {
 
 constexpr uint32_t kRxBursts = 8;  // of a round
+/// After as many a round takes no other message of the kernel. It ends behind a whole super-frame, so the ACK lets the
+/// peer send whole ones: two at MTU 1500, half of a window.
+constexpr uint32_t kRoundFrames = 96;
 /// As many a message and the ACK of the one before may be, and a little more. ACKs of bulk do not wait.
 constexpr uint64_t kFewFrames = 4;
 /// Rounds that follow each other so soon are those of an engine that waits for a message, not of one with bulk to move.
@@ -46,6 +49,7 @@ PortQueue::PortQueue(const PortQueueParts& parts)
       max_frame_(rte_pktmbuf_data_room_size(parts.port.pool())),
       random_(parts.engine.config().seed.plain_seed("loss")),
       missing_icrc_(missing_icrc_flag()),
+      takes_messages_(parts.port.is_kernel_interface()),
       needs_guard_(parts.port.needs_guard()),
       plain_rx_(!needs_guard_),
       queue_(index_ < parts.port.queues() ? std::optional(static_cast<uint16_t>(index_)) : std::nullopt),
@@ -197,12 +201,24 @@ uint16_t PortQueue::rx_burst_through_faults() {
 
 // More at once than an engine sends: frames that wait here would delay the messages of all clients.
 bool PortQueue::receive_bursts(Nanos now) {
+  if (takes_messages_) return receive_messages(now);
   uint32_t bursts = 0;
   for (; bursts < kRxBursts; ++bursts) {
     const uint16_t count = receive(now);
     if (count < kBurst) return bursts != 0 || count != 0;
   }
   return true;
+}
+
+// A peer that gets one ACK for all that it has in flight waits while this engine works, and the other way round.
+bool PortQueue::receive_messages(Nanos now) {
+  uint32_t frames = 0;
+  kif::Behind behind = kif::Behind::more;
+  while (behind == kif::Behind::rest || (behind == kif::Behind::more && frames < kRoundFrames)) {
+    frames += receive(now);
+    behind = parts_.port.behind_burst(*queue_);
+  }
+  return frames != 0;
 }
 
 uint16_t PortQueue::receive(Nanos now) {

@@ -121,6 +121,8 @@ class alignas(64) PortQueue {
   uint16_t rx_burst_through_faults();
   /// True when there was a frame.
   bool receive_bursts(Nanos now);
+  /// The same of a port whose messages may bring several frames.
+  bool receive_messages(Nanos now);
   /// Returns how many frames came, at most kBurst.
   uint16_t receive(Nanos now);
   /// Decides about each frame, gives the engine its own, and frees all that were not given away.
@@ -145,6 +147,7 @@ class alignas(64) PortQueue {
   const uint32_t max_frame_;
   Random random_;
   const uint64_t missing_icrc_;
+  const bool takes_messages_;            ///< the port's is_kernel_interface()
   const bool needs_guard_;               ///< the port's answer, which compares strings
   bool plain_rx_;                        ///< neither a guard nor fault rules
   const std::optional<uint16_t> queue_;  ///< without one, engine 0 receives for this engine

@@ -16,6 +16,7 @@
 #include "pmd_glue/fault_guard.h"
 #include "pmd_glue/frame_size.h"
 #include "pmd_glue/interface_port.h"
+#include "pmd_glue/kif/super_frame.h"
 #include "pmd_glue/stack_impl.h"
 #include "pmd_glue/stack_options.h"
 #include "wire/crc/kernel.h"
@@ -145,6 +146,9 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   uint32_t& line_rate_mbps = config.settings.congestion.dcqcn.line_rate_mbps;
   if (line_rate_mbps == 0) line_rate_mbps = port.speed_mbps();
   if (options.idle != IdlePolicy::busy) config.peer_delay = kSharedProcessor;
+  if (port.joins_frames()) {
+    config.window_packets = kif::in_whole_super_frames(config.window_packets, mtu_bytes(port.path_mtu()));
+  }
   config.read_window_packets = port.receive_window_packets();
   config.seed = Secret::fresh();
   std::vector<Worker*> workers;

@@ -42,6 +42,7 @@ class UdpPort final : public Port {
   uint16_t receive_rest(uint16_t, std::span<rte_mbuf*> out) const override {
     return active_->receiver.receive_rest(out);
   }
+  kif::Behind behind_burst(uint16_t) const override { return active_->receiver.behind(); }
   uint16_t tx_burst(std::span<rte_mbuf*> mbufs) const { return active_->sender.send(active_->sources, mbufs); }
   int interrupt_descriptor(uint16_t) const override { return active_->readable.descriptor(); }
   void arm_interrupt(uint16_t, bool) const override {}  // its descriptor always is

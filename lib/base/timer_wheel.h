@@ -12,12 +12,13 @@
 
 namespace uroce {
 
-/// Embed one in each object that has a deadline. `owner` is for the callback.
+/// Embed one in each object that has a deadline. `owner` and `kind` are for the callback.
 struct TimerNode {
   TimerNode* next = nullptr;
   TimerNode* prev = nullptr;  ///< nullptr: not armed
   uint64_t tick = 0;
   uint16_t place = 0;
+  uint16_t kind = 0;
   void* owner = nullptr;
   bool armed() const { return prev != nullptr; }
 };
@@ -57,6 +58,17 @@ class BasicTimerWheel {
       return;
     }
     fire_until(target, fire);
+  }
+
+  /// As advance() where nothing is due; otherwise that is left to it. Before arm(), so that a deadline that has passed
+  /// counts from `now`.
+  void catch_up(Nanos now) {
+    const uint64_t target = static_cast<uint64_t>(now.count()) / kTickNanos;
+    if (target < busy_from_ && target > now_) now_ = target;
+  }
+  /// Until then advance() finds nothing, unless a node is armed. kNever: none is armed.
+  Nanos quiet_until() const {
+    return busy_from_ == UINT64_MAX ? kNever : Nanos(static_cast<int64_t>(busy_from_) * kTickNanos);
   }
 
   /// Takes the next node that is due, which is not armed any more. nullptr: none is due, and time has advanced to

@@ -64,6 +64,7 @@ Device::Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits)
     engine.peers = config_.peers;
     engine.settings = config_.settings;
     engine.peer_delay = config_.peer_delay;
+    engine.window_packets = config_.window_packets;
     engine.read_window_packets = config_.read_window_packets;
     engine.seed = config_.seed.derive("engine", index);
     engine.gids = gids_;

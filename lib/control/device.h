@@ -45,6 +45,7 @@ struct DeviceConfig {
   uint32_t engines = 1;          ///< 1..64
   EngineSettings settings{};
   Secret seed = 0;                          ///< for keys, first QPNs, and other numbers that peers must not guess
+  uint32_t window_packets = 256;            ///< transport::EngineConfig::window_packets
   uint32_t read_window_packets = 1u << 22;  ///< per queue pair, transport::EngineConfig::read_window_packets
   Nanos peer_delay{0};                      ///< see transport::EngineConfig
   std::chrono::nanoseconds engine_timeout = kEngineTimeout;

@@ -78,6 +78,8 @@ class DoorbellReader {
   /// posted before that ring().
   static bool clear(DoorbellFlag& flag) { return flag.rung.exchange(0, std::memory_order_seq_cst) != 0; }
   bool empty() const { return slots_[tail_ & mask_].load(std::memory_order_seq_cst) == 0; }
+  /// Is there one token, with no other behind it?
+  bool holds_one() const { return !empty() && slots_[(tail_ + 1) & mask_].load(std::memory_order_relaxed) == 0; }
   /// Where another reader of the ring goes on.
   uint32_t position() const { return tail_; }
   void set_sleeping(bool sleeping) { header_->sleeping.store(sleeping ? 1 : 0, std::memory_order_seq_cst); }

@@ -57,6 +57,27 @@ struct Bth {
     reserved7 = static_cast<uint8_t>(third >> 24 & 0x7f);
     psn = Psn(third);
   }
+  /// As read(), for the header of a plain packet (plain_packet.h): version 0, neither FECN nor BECN. False: it is
+  /// another one, and nothing was read.
+  bool read_plain(const std::byte* p) {
+    const uint32_t first = load_be32(p);
+    const uint32_t second = load_be32(p + 4);
+    if (((first & 0xfu << kVersionShift) | (second & (kFecn | kBecn))) != 0) return false;
+    opcode = static_cast<Opcode>(first >> 24);
+    solicited = (first & kSolicited) != 0;
+    migrated = (first & kMigrated) != 0;
+    pad = static_cast<uint8_t>(first >> kPadShift & 3);
+    version = 0;
+    pkey = static_cast<uint16_t>(first);
+    fecn = becn = false;
+    reserved6 = static_cast<uint8_t>(second >> 24);
+    dest_qpn = second & 0xffffff;
+    const uint32_t third = load_be32(p + 8);
+    ack_request = (third & kAckRequest) != 0;
+    reserved7 = static_cast<uint8_t>(third >> 24 & 0x7f);
+    psn = Psn(third);
+    return true;
+  }
   void store(std::byte* p) const {
     store_be32(p, static_cast<uint32_t>(opcode) << 24 | (solicited ? kSolicited : 0) | (migrated ? kMigrated : 0) |
                       (pad & 3u) << kPadShift | (version & 0xfu) << kVersionShift | pkey);
@@ -138,6 +159,7 @@ struct Aeth {
   uint8_t syndrome = 0;
   uint32_t msn = 0;  ///< 24 bits
 
+  bool is_ack() const { return (syndrome & 0xe0) == 0; }
   AethKind kind() const {
     switch (syndrome & 0xe0) {
       case 0x00: return AethKind::ack;
@@ -153,11 +175,11 @@ struct Aeth {
   static constexpr uint8_t rnr(uint8_t timer_code) { return 0x20 | (timer_code & 0x1f); }
   static constexpr uint8_t nak(NakCode code) { return 0x60 | static_cast<uint8_t>(code); }
 
-  static Aeth load(const std::byte* p) { return {load8(p), load_be24(p + 1)}; }
-  void store(std::byte* p) const {
-    store8(p, syndrome);
-    store_be24(p + 1, msn);
+  static Aeth load(const std::byte* p) {
+    const uint32_t word = load_be32(p);
+    return {static_cast<uint8_t>(word >> 24), word & 0xffffff};
   }
+  void store(std::byte* p) const { store_be32(p, uint32_t{syndrome} << 24 | (msn & 0xffffff)); }
 };
 
 struct Deth {

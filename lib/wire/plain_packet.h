@@ -1,5 +1,5 @@
 // The parser's shortcut for plain packets: RC's SENDs, WRITEs, READs, atomics, responses and ACKs, without immediate
-// data and a key to invalidate, in IPv4 or IPv6 without a tag. Another one takes UD's SENDs.
+// data, a key to invalidate, FECN and BECN, in IPv4 or IPv6 without a tag. Another one takes UD's SENDs.
 //
 // It is parse() without the branches that other packets need. A packet that it does not take may be another kind or
 // wrong: parse() finds out.
@@ -123,8 +123,7 @@ inline std::size_t read_ipv6(std::span<const std::byte> frame, Packet& packet) {
 
 // Reads the BTH, which has a plain opcode, the extended header and the payload from `bytes` at `bth`.
 inline bool read_transport(const std::byte* bth, std::size_t bytes, Packet& packet) {
-  packet.bth.read(bth);
-  if (packet.bth.version != 0) return false;
+  if (!packet.bth.read_plain(bth)) return false;
   if (kWithReth.has(packet.bth.opcode)) {
     const std::size_t payload_and_pad = bytes - kEmptyWriteBytes;
     if (bytes < kEmptyWriteBytes || payload_and_pad % 4 != 0 || packet.bth.pad > payload_and_pad) return false;
@@ -159,12 +158,12 @@ struct Rc {
 struct Datagram {
   static bool has_opcode(const std::byte* bth) { return load8(bth) == static_cast<uint8_t>(Opcode::ud_send_only); }
   static bool read(const std::byte* bth, std::size_t bytes, Packet& packet) {
-    packet.bth.read(bth);
+    if (!packet.bth.read_plain(bth)) return false;
     const std::size_t payload_and_pad = bytes - kEmptyDatagramBytes;
     if (bytes < kEmptyDatagramBytes || payload_and_pad % 4 != 0 || packet.bth.pad > payload_and_pad) return false;
     packet.deth = Deth::load(bth + Bth::kBytes);
     packet.payload = {bth + Bth::kBytes + Deth::kBytes, payload_and_pad - packet.bth.pad};
-    return packet.bth.version == 0;
+    return true;
   }
 };
 

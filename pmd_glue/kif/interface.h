@@ -62,6 +62,7 @@ class Interface {
     return q.receiver.receive(q.socket.fd(), out);
   }
   uint16_t receive_rest(uint16_t queue, std::span<rte_mbuf*> out) { return queues_[queue]->receiver.receive_rest(out); }
+  Behind behind(uint16_t queue) const { return queues_[queue]->receiver.behind(); }
   uint16_t send(uint16_t queue, std::span<rte_mbuf*> mbufs) {
     Queue& q = *queues_[queue];
     return q.sender.send(q.socket.fd(), mbufs);

@@ -29,8 +29,8 @@ struct SendCounters {
 /// One thread uses it.
 class Outbox {
  public:
-  /// Frames that one call looks at.
-  static constexpr std::size_t kMost = 124;
+  /// Frames that one call looks at: as many as an engine's poll builds, half of a window.
+  static constexpr std::size_t kMost = 128;
 
   Outbox(const Outbox&) = delete;
   Outbox& operator=(const Outbox&) = delete;

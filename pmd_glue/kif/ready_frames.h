@@ -9,6 +9,7 @@
 
 #include <rte_mbuf.h>
 
+#include "pmd_glue/kif/behind.h"
 #include "pmd_glue/kif/super_frame.h"
 
 namespace uroce::glue::kif {
@@ -27,11 +28,12 @@ class ReadyFrames {
   void add(rte_mbuf* frame) { frames_[end_++] = frame; }
   std::span<rte_mbuf* const> all() const { return {frames_.data() + first_, end_ - first_}; }
 
-  /// Gives at most out.size() frames. Where it has none, `receive_message` takes the next message, and returns false
-  /// where there is no more.
+  /// Gives at most out.size() frames, and stops behind a message of several. Where it has none, `receive_message` takes
+  /// the next message, and returns false where there is no more.
   template <class ReceiveMessage>
   uint16_t give(std::span<rte_mbuf*> out, const ReceiveMessage& receive_message) {
     std::size_t count = 0;
+    bool whole = false;
     // Messages that bring no frame count, too: a flood of forged ones must not keep the engine here.
     for (std::size_t messages = 0; count < out.size() && messages < out.size(); ++messages) {
       if (first_ == end_ && !receive_message()) break;
@@ -39,15 +41,21 @@ class ReadyFrames {
       std::copy_n(&frames_[first_], some, &out[count]);
       first_ += some;
       count += some;
+      whole = some != 0 && first_ == end_ && end_ > 1;
+      if (whole) break;
     }
+    behind_ = first_ != end_ ? Behind::rest : whole || count == out.size() ? Behind::more : Behind::none;
     return static_cast<uint16_t>(count);
   }
   /// As give(), where nothing more may be taken.
   uint16_t give_rest(std::span<rte_mbuf*> out) {
     return give(out, [] { return false; });
   }
+  /// Tells what may follow the frames that were given last.
+  Behind behind() const { return behind_; }
 
  private:
+  Behind behind_ = Behind::none;
   std::size_t first_ = 0, end_ = 0;  ///< frames_[first_..end_) are the engine's next
   std::array<rte_mbuf*, kMaxReceivedSegments> frames_{};
 };

@@ -129,7 +129,7 @@ void Receiver::take_super_frame(uint32_t length) {
   }
   const uint32_t headers = parts->headers.length;
   const Shape shape{headers, parts->segment_bytes};
-  const uint32_t count = parts->segments();
+  const uint32_t count = parts->segments;
   if (headers + parts->segment_bytes > room_) return counters_.too_long.add();
   counters_.super_frames.add();
   counters_.super_segments.add(count);
@@ -138,6 +138,7 @@ void Receiver::take_super_frame(uint32_t length) {
     counters_.super_copied.add();
     gather(whole_.data(), length);
   }
+  const SegmentHeaders segment_headers(head, *parts);
   // The first buffer's headers are those of the whole until the others have theirs.
   for (uint32_t i = count; i-- > 0;) {
     std::byte* const data = rte_pktmbuf_mtod(stock_[i], std::byte*);
@@ -145,7 +146,7 @@ void Receiver::take_super_frame(uint32_t length) {
     if (!foreseen) std::memcpy(data + headers, &whole_[headers + std::size_t{i} * shape.segment], bytes);
     const std::span<const std::byte> whole = foreseen ? head : whole_;
     const uint16_t id = segment_id(whole, whole.subspan(headers, parts->bytes_of(0)), {data + headers, bytes}, i);
-    write_segment_headers(data, whole, *parts, i, id);
+    segment_headers.write(data, i, id);
     stock_[i]->data_len = static_cast<uint16_t>(headers + bytes);
     stock_[i]->pkt_len = headers + bytes;
   }

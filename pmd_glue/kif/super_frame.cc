@@ -155,9 +155,10 @@ std::expected<Split, SuperFault> split(const VnetHeader& vnet, std::span<const s
   if (vnet.gso_size < kLeastSegment) return std::unexpected(SuperFault::segment);
   // A segment size may be forged. No segment is longer than all of them.
   const uint32_t payload_bytes = length - headers->length;
-  const Split out{*headers, std::min<uint32_t>(vnet.gso_size, payload_bytes), payload_bytes};
-  if (out.segments() > kMaxReceivedSegments) return std::unexpected(SuperFault::segment);
-  return out;
+  const uint32_t segment_bytes = std::min<uint32_t>(vnet.gso_size, payload_bytes);
+  const uint32_t segments = (payload_bytes + segment_bytes - 1) / segment_bytes;
+  if (segments > kMaxReceivedSegments) return std::unexpected(SuperFault::segment);
+  return Split{*headers, segment_bytes, payload_bytes, segments};
 }
 
 uint16_t segment_id(std::span<const std::byte> head, std::span<const std::byte> first,
@@ -169,14 +170,33 @@ uint16_t segment_id(std::span<const std::byte> head, std::span<const std::byte> 
   return static_cast<uint16_t>(id + i);
 }
 
-void write_segment_headers(std::byte* out, std::span<const std::byte> head, const Split& split, uint32_t i,
-                           uint16_t id) {
-  if (out != head.data()) std::memcpy(out, head.data(), split.headers.length);
-  if (split.headers.ip_version == 4) {
-    store_be16(out + kIpv4Id, id);
-  }
-  set_lengths(out, split.headers, static_cast<uint32_t>(kUdpBytes) + split.bytes_of(i));
+SegmentHeaders::SegmentHeaders(std::span<const std::byte> head, const Split& split) : split_(split) {
+  std::byte* const out = bytes_.data();
+  std::memcpy(out, head.data(), split.headers.length);
   store_be16(out + udp_at(split.headers) + kUdpChecksum, 0);
+  if (split.headers.ip_version == 4) store_be16(out + kIpv4Id, 0);
+  set_lengths(out, split.headers, static_cast<uint32_t>(kUdpBytes) + split.segment_bytes);
+  if (split.headers.ip_version != 4) return;
+  std::memset(out + kIpv4Checksum, 0, 2);
+  sum_ = wire::ipv4_sum(out + kIp);
+}
+
+void SegmentHeaders::write(std::byte* out, uint32_t i, uint16_t id) const {
+  // Two copies of fixed size that overlap: headers are 42 or 62 bytes.
+  constexpr std::size_t kHalf = 32;
+  const std::size_t second = split_.headers.length - kHalf;
+  std::memcpy(out, bytes_.data(), kHalf);
+  std::memcpy(out + second, bytes_.data() + second, kHalf);
+  const bool ipv4 = split_.headers.ip_version == 4;
+  if (ipv4) {
+    store_be16(out + kIpv4Id, id);
+    uint16_t word = 0;
+    std::memcpy(&word, out + kIpv4Id, sizeof word);
+    const auto sum = static_cast<uint16_t>(~wire::fold(sum_ + word));
+    std::memcpy(out + kIpv4Checksum, &sum, sizeof sum);
+  }
+  const uint32_t bytes = split_.bytes_of(i);
+  if (bytes != split_.segment_bytes) set_lengths(out, split_.headers, static_cast<uint32_t>(kUdpBytes) + bytes);
 }
 
 }  // namespace uroce::glue::kif

@@ -7,6 +7,8 @@
 // Functions of bytes alone: no socket, no state outside the objects, no allocation.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <expected>
@@ -37,6 +39,16 @@ inline constexpr uint32_t kMaxReceivedSegments = 128;
 inline constexpr uint32_t kMaxIpBytes = 65535;
 /// Ethernet with a tag, IPv6 and UDP headers.
 inline constexpr uint32_t kMaxHeaderBytes = 14 + 4 + 40 + 8;
+
+/// The largest number of `packets` at most that fills super-frames, of a long WRITE at that path MTU. With such a
+/// window no short super-frame is left over.
+constexpr uint32_t in_whole_super_frames(uint32_t packets, uint32_t path_mtu) {
+  constexpr uint32_t kUdpHeaders = 40 + 8;
+  constexpr uint32_t kAroundPayload = 12 + 16 + 4;  // BTH, RETH and ICRC
+  const uint32_t each = std::min(kMaxSegments, (kMaxIpBytes - kUdpHeaders) / (path_mtu + kAroundPayload));
+  return packets - packets % each;
+}
+static_assert(in_whole_super_frames(256, 1024) == 4 * 62);
 
 /// The headers of a UDP datagram over IPv4 without options, or over IPv6 without extension headers.
 struct UdpHeaders {
@@ -87,9 +99,9 @@ struct Split {
   UdpHeaders headers{};
   uint32_t segment_bytes = 0;  ///< behind the UDP header, of every segment but the last; at most payload_bytes
   uint32_t payload_bytes = 0;  ///< of all segments
-  uint32_t segments() const { return (payload_bytes + segment_bytes - 1) / segment_bytes; }
+  uint32_t segments = 0;
   /// Bytes of segment `i` behind the UDP header.
-  uint32_t bytes_of(uint32_t i) const { return i + 1 < segments() ? segment_bytes : payload_bytes - i * segment_bytes; }
+  uint32_t bytes_of(uint32_t i) const { return i + 1 < segments ? segment_bytes : payload_bytes - i * segment_bytes; }
 };
 
 /// Checks a super-frame of `length` bytes that begins with `head`; nothing in it is trusted. The kernel keeps tags
@@ -105,9 +117,19 @@ std::expected<Split, SuperFault> split(const VnetHeader& vnet, std::span<const s
 uint16_t segment_id(std::span<const std::byte> head, std::span<const std::byte> first,
                     std::span<const std::byte> segment, uint32_t i);
 
-/// Writes the headers of segment `i` at `out`, from those of the super-frame, which may stand there, too. `id` is for
-/// IPv4. The UDP checksum becomes 0, which RoCE allows in IPv6 as well (IBTA vol. 1, A17.3.1).
-void write_segment_headers(std::byte* out, std::span<const std::byte> head, const Split& split, uint32_t i,
-                           uint16_t id);
+/// The headers of a super-frame's segments. The class computes once what all of them share.
+class SegmentHeaders {
+ public:
+  /// `head` begins with the headers of the super-frame, as that of split().
+  SegmentHeaders(std::span<const std::byte> head, const Split& split);
+  /// Writes those of segment `i` at `out`; `id` is for IPv4. The UDP checksum is 0, which RoCE allows in IPv6 as well
+  /// (IBTA vol. 1, A17.3.1).
+  void write(std::byte* out, uint32_t i, uint16_t id) const;
+
+ private:
+  const Split split_;
+  uint64_t sum_ = 0;  ///< wire::ipv4_sum() without id and checksum
+  std::array<std::byte, kMaxHeaderBytes> bytes_{};
+};
 
 }  // namespace uroce::glue::kif

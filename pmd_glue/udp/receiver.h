@@ -54,6 +54,8 @@ class Receiver {
   uint16_t receive(int fd, std::span<rte_mbuf*> out);
   /// As receive(), of what it has taken from its socket already.
   uint16_t receive_rest(std::span<rte_mbuf*> out) { return ready_.give_rest(out); }
+  /// Tells what may follow the last burst.
+  kif::Behind behind() const { return ready_.behind(); }
   const ReceiveCounters& counters() const { return counters_; }
 
  private:

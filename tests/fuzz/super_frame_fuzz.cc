@@ -24,11 +24,11 @@ Segments take_apart(std::span<const std::byte> frame, const Split& parts) {
   Segments out;
   const auto payload = frame.subspan(parts.headers.length);
   uint32_t taken = 0;
-  for (uint32_t i = 0; i < parts.segments(); ++i) {
+  for (uint32_t i = 0; i < parts.segments; ++i) {
     const auto segment = payload.subspan(std::size_t{i} * parts.segment_bytes, parts.bytes_of(i));
     std::vector<std::byte> one(parts.headers.length + segment.size());
     const uint16_t id = segment_id(frame, payload.first(parts.bytes_of(0)), segment, i);
-    write_segment_headers(one.data(), frame, parts, i, id);
+    SegmentHeaders(frame, parts).write(one.data(), i, id);
     std::memcpy(one.data() + parts.headers.length, segment.data(), segment.size());
     require(udp_headers(one).has_value());
     taken += parts.bytes_of(i);
@@ -53,7 +53,7 @@ void join_again(const Segments& segments) {
   const auto parts = split(vnet, whole, static_cast<uint32_t>(whole.size()));
   // A frame alone may be too short for a segment.
   require(parts.has_value() || (run.segments() == 1 && parts.error() == SuperFault::segment));
-  require(!parts || parts->segments() == run.segments());
+  require(!parts || parts->segments == run.segments());
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   const auto parts = split(vnet, frame, static_cast<uint32_t>(frame.size()));
   if (!parts) return 0;
   require(parts->segment_bytes <= parts->payload_bytes);
-  require(parts->segments() >= 1 && parts->segments() <= kMaxReceivedSegments);
+  require(parts->segments >= 1 && parts->segments <= kMaxReceivedSegments);
   join_again(take_apart(frame, *parts));
   return 0;
 }

@@ -52,7 +52,7 @@ struct Moments {
     unacknowledged += tx.una != tx.sent ? 1 : 0;
     in_message += qp.rx.message.in_progress() ? 1 : 0;
     rnr_waits += tx.rnr_waiting ? 1 : 0;
-    ack_timers += qp.timer_pending ? 1 : 0;
+    ack_timers += qp.cold->timer_pending ? 1 : 0;
     requests_buffered += tx.recovery->requests_ahead.count();
     responses_buffered += tx.recovery->responses_ahead.count();
     discovery += tx.recovery->discovery.next_hello() != kNever ? 1 : 0;

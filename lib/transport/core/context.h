@@ -53,6 +53,10 @@ struct Context {
         epochs(config_.seed.derive("epochs")),
         builder(config_.burst, std::bit_floor(config_.settings.udp_source_ports)) {}
 
+  /// A QP, its route or its attributes are about to change by other means than packets.
+  void forget_headers() {
+    for (FrameTemplate* headers : {&request_headers, &response_headers, &ack_headers}) headers->begin(nullptr, 0);
+  }
   void count_drop(wire::Drop reason) { counters.drops[static_cast<std::size_t>(reason)].add(); }
 
   const EngineConfig& config;
@@ -73,8 +77,10 @@ struct Context {
   std::array<std::byte, FramePool::kFrameBytes> parked{};  ///< for wire::in_one_piece()
   SecretStream epochs;
   FrameBuilder builder;
-  FrameTemplate
-      turn_headers;  ///< of the turn that builds frames; here because clearing it anew in each turn would show
+  // Of the QP that sent such frames last.
+  FrameTemplate request_headers;
+  FrameTemplate response_headers;  ///< to READs and atomics
+  FrameTemplate ack_headers;
   GuessTable guesses;
 };
 

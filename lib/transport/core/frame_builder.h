@@ -31,6 +31,7 @@ class FrameBuilder {
   /// Starts a burst of at most `room` frames. begin_turn() comes next.
   void begin(std::size_t room) {
     used_ = 0;
+    bytes_ = 0;
     limit_ = room < frames_.size() ? room : frames_.size();
   }
   /// Starts a queue pair's turn in the burst. It ends when the burst is full or `allowance` (work.h) is used up; the
@@ -54,6 +55,8 @@ class FrameBuilder {
   /// The burst ends with the frames that it has.
   void end_burst() { limit_ = turn_end_ = used_; }
   std::span<const TxFrame> frames() const { return {frames_.data(), used_}; }
+  /// The bytes of the burst's frames, from Ethernet to ICRC.
+  uint64_t bytes() const { return bytes_; }
 
   /// The next frame and where its extended headers go. Payload spans are added by add_payload(), in order; then
   /// finish() writes everything below them.
@@ -62,6 +65,18 @@ class FrameBuilder {
     frame.payload = spans_.data() + used_ * kMaxSge;
     frame.payload_length = 0;
     frame.payload_spans = 0;
+    frame.copy_payload = false;
+    frame.raw = false;
+    return frame;
+  }
+  /// The same with `length` bytes of payload, at least one, in one piece.
+  TxFrame& next(const std::byte* payload, uint32_t length) {
+    TxFrame& frame = frames_[used_];
+    PayloadSpan* const span = spans_.data() + used_ * kMaxSge;
+    *span = {payload, length};
+    frame.payload = span;
+    frame.payload_length = length;
+    frame.payload_spans = 1;
     frame.copy_payload = false;
     frame.raw = false;
     return frame;
@@ -100,6 +115,7 @@ class FrameBuilder {
   /// Adds `frame`, whose headers are written, to the burst.
   void add(const TxFrame& frame) {
     ++used_;
+    bytes_ += frame.header_length + frame.payload_length + frame.pad + wire::kIcrcBytes;
     add_work(work::kFrame + frame.payload_length);
   }
   /// Are packets of one queue pair sprayed over several paths?
@@ -119,6 +135,7 @@ class FrameBuilder {
   std::vector<std::array<std::byte, kScratchBytes>> scratch_;
   uint32_t spray_mask_;
   std::size_t used_ = 0;
+  uint64_t bytes_ = 0;
   std::size_t limit_ = 0;
   std::size_t turn_end_ = 0;  // limit_, or used_ when the turn is over
   uint32_t work_ = 0;
@@ -160,6 +177,7 @@ inline void FrameBuilder::finish_raw(TxFrame& frame, uint32_t head_length, bool 
   frame.ip_version = 0;
   frame.loopback = loopback;
   add(frame);
+  bytes_ -= wire::kIcrcBytes;  // it has none
 }
 
 }  // namespace uroce::transport

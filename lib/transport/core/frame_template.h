@@ -1,8 +1,9 @@
-// The headers that several frames of a turn share. Making them once and copying them costs less than making them anew.
+// The headers that several frames share. Making them once and copying them costs less than making them anew.
 #pragma once
 
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/psn.h"
@@ -11,7 +12,7 @@
 
 namespace uroce::transport {
 
-class FrameTemplate {
+class alignas(64) FrameTemplate {
  public:
   /// Makes the template for packets of `payload` bytes, in one span if there are any. `flags`: neither an ACK request
   /// nor a copy.
@@ -21,16 +22,32 @@ class FrameTemplate {
     frame_.payload_spans = payload == 0 ? 0 : 1;
     kind_ = kind_of(opcode, payload);
     FrameBuilder::write_headers(frame_, to, opcode, Psn(0), extended, flags);
-    psn_at_ = to.route.length + std::size_t{kPsnOffset};
+    psn_at_ = static_cast<uint8_t>(to.route.length + kPsnOffset);
     seal_ = uint32_t{flags.seal.lower} << 24;
+    std::memcpy(&shape_, &frame_.header_length, sizeof shape_);
+    ipv4_at_ = 0;
     if (frame_.ip_version == 4) {
+      ipv4_at_ = frame_.l3_offset;
       uint16_t checksum = 0;
       std::memcpy(&checksum, frame_.header.data() + frame_.l3_offset + kChecksumOffset, sizeof checksum);
       sum_ = static_cast<uint16_t>(~checksum);
     }
   }
-  /// Another turn begins: nothing is made.
-  void clear() { kind_ = 0; }
+  /// Nothing is made.
+  void clear() { kind_ = seen_ = 0; }
+  /// Another turn begins. A template of the same `owner` and `path` stays. Call clear() where other things change that
+  /// its headers have.
+  void begin(const void* owner, uint32_t path) {
+    if (owner_ == owner && path_ == path) [[likely]]
+      return;
+    owner_ = owner;
+    path_ = path;
+    clear();
+  }
+  /// Was such a packet asked for before, by the same owner, and not made? Then it is likely to come again.
+  bool comes_again(wire::Opcode opcode, uint32_t payload) {
+    return std::exchange(seen_, kind_of(opcode, payload)) == kind_of(opcode, payload);
+  }
   /// Is it made, for packets of that kind with so many bytes of payload?
   bool is_for(wire::Opcode opcode, uint32_t payload) const { return kind_ == kind_of(opcode, payload); }
 
@@ -41,9 +58,9 @@ class FrameTemplate {
     std::memcpy(header, frame_.header.data(), 32);
     std::memcpy(header + 32, frame_.header.data() + 32, 32);
     std::memcpy(header + 64, frame_.header.data() + 64, kMost - 64);
-    std::memcpy(&frame.header_length, &frame_.header_length, kShapeBytes);
-    if (frame_.ip_version == 4) {
-      std::byte* const ip = header + frame_.l3_offset;
+    std::memcpy(&frame.header_length, &shape_, sizeof shape_);
+    if (ipv4_at_ != 0) {
+      std::byte* const ip = header + ipv4_at_;
       const uint16_t id = __builtin_bswap16(static_cast<uint16_t>(psn.value()));
       const auto checksum = static_cast<uint16_t>(~wire::fold(uint32_t{sum_} + id));
       std::memcpy(ip + kIdOffset, &id, sizeof id);
@@ -59,20 +76,24 @@ class FrameTemplate {
   }
   static constexpr std::size_t kMost = 96;  // IPv6 with a tag, BTH and RETH
   static_assert(kMost >= sizeof(wire::RouteTemplate::bytes) + wire::kBthBytes + wire::kRethBytes);
-  // From the length of the headers to `raw`, in one copy.
-  static constexpr std::size_t kShapeBytes = 8;
-  static_assert(offsetof(TxFrame, raw) + sizeof(bool) == offsetof(TxFrame, header_length) + kShapeBytes);
   // In an IPv4 header, and in a BTH.
   static constexpr std::size_t kIdOffset = 4;
   static constexpr std::size_t kChecksumOffset = 10;
-  static constexpr std::size_t kPsnOffset = 8;
+  static constexpr uint32_t kPsnOffset = 8;
   static constexpr uint32_t kAckRequest = 1u << 31;
 
-  TxFrame frame_{};
-  uint64_t kind_ = 0;       // opcode, which is not 0, and length; 0: nothing is made
-  std::size_t psn_at_ = 0;  // the BTH's last word
-  uint32_t seal_ = 0;       // in that word
-  uint16_t sum_ = 0;        // IPv4: ones'-complement sum of the header with the id 0
+  // A cache line has all but the headers.
+  uint64_t kind_ = 0;  // opcode, which is not 0, and length; 0: nothing is made
+  uint64_t seen_ = 0;  // likewise, of comes_again()
+  const void* owner_ = nullptr;
+  uint32_t path_ = 0;
+  uint32_t seal_ = 0;    // in the BTH's last word
+  uint8_t psn_at_ = 0;   // that word
+  uint8_t ipv4_at_ = 0;  // the IPv4 header; 0: there is none
+  uint16_t sum_ = 0;     // its ones'-complement sum with the id 0
+  uint64_t shape_ = 0;   // of a TxFrame, from the length of the headers to `raw`, in one copy
+  static_assert(offsetof(TxFrame, raw) + sizeof(bool) == offsetof(TxFrame, header_length) + sizeof shape_);
+  alignas(64) TxFrame frame_{};
 };
 
 }  // namespace uroce::transport

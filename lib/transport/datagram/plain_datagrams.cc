@@ -11,7 +11,7 @@ namespace {
 // The headers of a turn's datagrams.
 class DatagramHeaders {
  public:
-  DatagramHeaders(Context& ctx, const Qp& qp) : qp_(qp), shared_(ctx.turn_headers) { shared_.clear(); }
+  DatagramHeaders(Context& ctx, const Qp& qp) : qp_(qp), shared_(ctx.request_headers) { shared_.begin(nullptr, 0); }
 
   // Writes those of `frame`, which has its payload. `more`: another one like it is likely to follow in this turn.
   void write(TxFrame& frame, const AddressHandle& handle, const SendSlot::Destination& to, Psn psn, bool more) {
@@ -54,14 +54,13 @@ void transmit_plain_datagrams(Context& ctx, Qp& qp) {
     const PlainWqe wqe(tx.sq.slot());
     if (!wqe.is_plain(mtu) || !wqe.is_send()) return;
     SendSlot& slot = qp.slot(tx.sq.next());
-    wqe.fill(slot, tx.sq.slot(), tx.next, 0);
+    wqe.fill(slot, tx.next, 0);
     const SendSlot::Destination to = slot.destination();
     const AddressHandle* const handle = ctx.handles->find(to.ah, qp.pd);
     if (handle == nullptr || to.qpn >= kMulticastQpn) return;
     const auto place = translate(ctx, qp, wqe.sge.lkey, wqe.sge.addr, wqe.sge.length, {});
     if (place.result != memory::AccessResult::ok) return;
-    TxFrame& frame = ctx.builder.next();
-    ctx.builder.add_payload(frame, place.host, wqe.sge.length);
+    TxFrame& frame = ctx.builder.next(place.host, wqe.sge.length);
     // The request completes when the sink has taken the frame. Then the application may change the memory.
     frame.copy_payload = true;
     headers.write(frame, *handle, to, tx.next, left > 1);

@@ -23,13 +23,13 @@ bool can_be_sent(const Qp& qp, SendSlot& slot, const AddressHandle* handle) {
   return slot.status == WcStatus::success;
 }
 
-Outcome complete_datagram(Context& ctx, Qp& qp, const wire::Packet& packet) {
+queues::Cqe completion_of_datagram(const wire::Packet& packet) {
   WcFlags flags = WcFlag::grh;
   if (packet.ip_version == 4) flags |= kFromIpv4;
   queues::Cqe cqe = completion_of(packet, WcOpcode::recv, kGrhBytes + packet.payload.size(), flags);
   cqe.src_qpn = packet.deth.src_qpn;
   cqe.vlan_tag = packet.vlan.value_or(0);
-  return complete_recv(ctx, qp, cqe, packet.bth.solicited);
+  return cqe;
 }
 
 // The shortcut for a receive of one entry: the general way without the branches of others. False: nothing is done.
@@ -94,7 +94,10 @@ Outcome on_datagram(Context& ctx, Qp& qp, const wire::Packet& packet) {
   }
   if (packet.payload.size() > qp.mtu()) return drop(wire::Drop::payload_length);
   if (!qp.rx.message.recv_in_use()) {
-    if (ctx.config.plain_path && place_plain<kSteps>(ctx, qp, packet)) return complete_datagram(ctx, qp, packet);
+    if (ctx.config.plain_path && place_plain<kSteps>(ctx, qp, packet)) {
+      queues::Cqe cqe = completion_of_datagram(packet);
+      return report_recv(ctx, qp, cqe, packet.bth.solicited);
+    }
     const TakeRecv taken = take_recv(ctx, qp);
     if (taken == TakeRecv::empty) return drop(wire::Drop::recv_queue_empty);
     if (taken == TakeRecv::invalid) return fail_recv(ctx, qp, WcStatus::local_qp_operation_error);
@@ -108,7 +111,7 @@ Outcome on_datagram(Context& ctx, Qp& qp, const wire::Packet& packet) {
     return drop(wire::Drop::payload_length);
   }
   if (placed != WcStatus::success) return fail_recv(ctx, qp, placed);
-  return complete_datagram(ctx, qp, packet);
+  return complete_recv(ctx, qp, completion_of_datagram(packet), packet.bth.solicited);
 }
 
 template Outcome on_datagram<Steps::unmarked>(Context&, Qp&, const wire::Packet&);

@@ -64,7 +64,14 @@ Outcome transmit_unreliable(Context& ctx, Qp& qp) {
 Outcome complete_sent(Context& ctx, Qp& qp) {
   auto& tx = qp.tx;
   Outcome out;
-  while (tx.oldest != tx.cursor.index()) out |= complete_oldest(ctx, qp, WcStatus::success);
+  while (tx.oldest != tx.cursor.index()) {
+    // Without a completion, and nothing that waits for a response, there is no more to do.
+    if (!qp.slot(tx.oldest).has(SendFlag::signaled) && !qp.signal_all) {
+      ++tx.oldest;
+    } else {
+      out |= complete_oldest(ctx, qp, WcStatus::success);
+    }
+  }
   publish_completed(qp);
   if (!out.failed()) check_drained(ctx, qp);
   // A request behind those that are now complete may have waited for them.

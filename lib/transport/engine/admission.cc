@@ -10,6 +10,8 @@ namespace {
 
 // IBTA vol. 1, 10.9.3: P_Keys match when their low 15 bits agree, are not 0, and one side is a full member.
 bool pkeys_match(uint16_t a, uint16_t b) {
+  if (a == b && a > 0x8000) [[likely]]
+    return true;
   return (a & 0x7fff) != 0 && (a & 0x7fff) == (b & 0x7fff) && ((a | b) & 0x8000) != 0;
 }
 

@@ -17,7 +17,8 @@ class Dispatcher {
   explicit Dispatcher(Context& ctx) : ctx_(ctx) { sent_.reserve(ctx.config.burst + 1); }
 
   void apply(Qp& qp, Outcome found) {
-    if (found.nothing() || (found.only_wakes() && qp.on_run_queue)) return;
+    if (found.nothing()) return;
+    if (found.only_wakes()) return run_queue_.push(qp);
     if (found.failed()) [[unlikely]]
       return fail(qp, found);
     act(qp, found);

@@ -80,6 +80,8 @@ class Doorbells {
   }
   /// True: poll() would find nothing. False says nothing where several rings are attached.
   bool quiet() const { return only_ != nullptr && only_->reader.empty(); }
+  /// The ring, if only one is attached and it has a single doorbell, which poll() has not taken; otherwise nullptr.
+  Ring* lone() { return only_ != nullptr && only_->reader.holds_one() ? only_ : nullptr; }
   bool empty() const {
     return std::ranges::all_of(users_, [](const User& user) {
       return std::ranges::all_of(user.rings, [](const Ring& ring) { return ring.reader.empty(); });
@@ -118,7 +120,7 @@ class Doorbells {
   }
 
   std::vector<User> users_;
-  const Ring* only_ = nullptr;  ///< of all; nullptr where there are several or none
+  Ring* only_ = nullptr;  ///< of all; nullptr where there are several or none
   std::size_t count_ = 0;
 };
 

@@ -28,6 +28,7 @@ Engine::Engine(const EngineConfig& config, memory::RegionTable& regions, EngineE
 
 void Engine::run(const std::function<void(Engine&)>& work, Nanos now) {
   ctx_.now = std::max(ctx_.now, now);
+  ctx_.forget_headers();
   run_tasks(tasks_.size());
   work(*this);
 }
@@ -118,6 +119,7 @@ std::vector<std::byte> Engine::snapshot(Qp& qp, Nanos now, uint32_t version) {
 
 Result<void> Engine::adopt(Qp& qp, std::span<const std::byte> snapshot, Nanos now, std::span<const Gid> former) {
   ctx_.now = std::max(ctx_.now, now);
+  ctx_.forget_headers();
   const auto restored = read_snapshot(ctx_, qp, snapshot);
   if (!restored) return std::unexpected(restored.error());
   const auto is_source = [&qp](const auto& gids) {
@@ -137,11 +139,13 @@ Result<void> Engine::adopt(Qp& qp, std::span<const std::byte> snapshot, Nanos no
 
 void Engine::adopt_unknown(Qp& qp, Nanos now) {
   ctx_.now = std::max(ctx_.now, now);
+  ctx_.forget_headers();
   resume_from_rings(ctx_, qp);
   dispatcher_.apply(qp, Outcome::fail(Failure::plain, AsyncEventType::qp_fatal));
 }
 
 void Engine::modify(Qp& qp, const QpAttr& attr, QpAttrMask mask, const wire::Route* route, bool loopback) {
+  ctx_.forget_headers();
   apply_attributes(ctx_, qp, attr, mask);
   if (route != nullptr) routes_.set(qp, *route, loopback);
   if (mask.has(QpAttrBit::state)) dispatcher_.apply(qp, apply_state(ctx_, qp, attr.state));

@@ -143,7 +143,10 @@ class alignas(64) Engine {
   /// The state of the QP's congestion control and loss recovery.
   QpTransportStatus status(const Qp& qp) const;
   /// The routes of all QPs. They are redirected when neighbours have new Ethernet addresses.
-  Routes& routes() { return routes_; }
+  Routes& routes() {
+    ctx_.forget_headers();
+    return routes_;
+  }
   /// The port's addresses from now on. Connected QPs keep the one in their route.
   void set_gids(std::vector<Gid> gids) { gids_ = std::move(gids); }
   /// FrameSink::mark_payload() and references_payload_before() of the sink that poll() had last.
@@ -175,6 +178,9 @@ class alignas(64) Engine {
     Qp* qp = nullptr;    ///< nullptr: there is none
     bool plain = false;  ///< the packet is plain (wire/plain_packet.h), and `qp` is there
   };
+  template <Steps kSteps>
+  void take_lone(const RxFrame& frame);
+  bool parse_other(const RxFrame& frame, wire::Icrc icrc, wire::Packet& packet);
   /// `bytes`: of all frames.
   template <Steps kSteps>
   void take_frames(std::span<const RxFrame> frames);
@@ -188,8 +194,6 @@ class alignas(64) Engine {
   void change_receiver(uint16_t client, uint64_t packets, uint64_t bytes);
   /// The next frames of the burst being built are another client's.
   void change_sender(uint16_t client);
-  /// The bytes of the burst so far.
-  uint64_t bytes_sent(std::span<const TxFrame> burst) const;
   /// The QPs of the first `packets` parsed ones, which came in `frames`. Counts them and their `bytes`.
   void find_receivers(std::span<const RxFrame> frames, std::size_t packets, uint64_t bytes);
   template <Steps kSteps>
@@ -202,11 +206,13 @@ class alignas(64) Engine {
   bool run_stages(FrameSink& sink, Nanos now, std::size_t tasks);
   bool take_doorbells();
   void take_rung();
+  /// `qp`: that of the doorbell's token; nullptr: there is none.
+  void on_doorbell(const Doorbells::Ring& ring, Qp* qp);
   void advance_timers(Nanos now);
   bool flush();
   template <Steps kSteps>
   bool send_bursts(FrameSink& sink);
-  /// Ends when the burst is full or `left` (work.h) is used up. Returns what is left.
+  /// Some QP waits. Ends when none does, the burst is full or `left` (work.h) is used up. Returns what is left.
   template <Steps kSteps>
   uint32_t build_burst(uint32_t left);
   template <Steps kSteps>

@@ -67,7 +67,8 @@ class FairQueue {
     Client& client = clients_[qp.tx.owner];
     client.qps.push_back(qp);
     ++waiting_;
-    if (!client.link.listed) enter(client);
+    if (!client.link.listed) [[unlikely]]
+      enter(client);
   }
   /// The QP whose turn it is, which may do allowance(); nullptr when empty.
   Qp* pop() {
@@ -138,7 +139,7 @@ class FairQueue {
   static void place(Members& members, Member& member) {
     member.deficit.in_debt() ? members.push_back(member) : members.push_front(member);
   }
-  void enter(Client& client) {
+  [[gnu::noinline]] void enter(Client& client) {
     client.done = 0;
     place(client.user->clients, client);
     if (!client.user->link.listed) place(turns_, *client.user);

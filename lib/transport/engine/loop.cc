@@ -21,16 +21,6 @@ constexpr uint32_t kFlushesPerPoll = 32;
 constexpr uint32_t kBurstsPerPoll = 4;
 static_assert(Doorbells::kMaxRings < Owners::kMaxClients && Owners::kMaxClients <= FramePool::kMaxUsers);
 
-uint64_t bytes_of(std::span<const TxFrame> frames) {
-  uint64_t bytes = frames.size() * wire::kIcrcBytes;
-  for (const TxFrame& frame : frames) {
-    bytes += frame.header_length + frame.payload_length + frame.pad;
-    if (frame.raw) [[unlikely]]
-      bytes -= wire::kIcrcBytes;
-  }
-  return bytes;
-}
-
 }  // namespace
 
 bool Engine::poll(FrameSink& sink, Nanos now) {
@@ -48,7 +38,8 @@ inline bool Engine::run_stages(FrameSink& sink, Nanos now, std::size_t tasks) {
   // Most polls find most stages empty, and a lone message waits for them.
   bool busy = !doorbells_.quiet() && take_doorbells();
   if (dispatcher_.timers().may_end(now) || now >= held_events_.next_deadline()) advance_timers(now);
-  if (!dispatcher_.flush_queue().empty()) busy |= flush();
+  if (!dispatcher_.flush_queue().empty()) [[unlikely]]
+    busy |= flush();
   if (!dispatcher_.run_queue().empty() || owners_.shared()) busy |= send_bursts<kSteps>(sink);
   end_steps<kSteps>();
   // Tasks run after sending. An application that has seen a completion may destroy the QP in a task. Its ACK must leave
@@ -57,7 +48,23 @@ inline bool Engine::run_stages(FrameSink& sink, Nanos now, std::size_t tasks) {
   return busy;
 }
 
+inline void Engine::on_doorbell(const Doorbells::Ring& ring, Qp* qp) {
+  owe(ring.client, work::kDoorbell);
+  if (qp == nullptr || qp->cold->doorbell_ring != ring.id) [[unlikely]]
+    return ctx_.counters.doorbells_bad.add();
+  queues::DoorbellReader::clear(*qp->tx.doorbell);
+  qp->rung = true;
+  // Flushing needs no room in the sink: a port may be down.
+  const bool flushes = qp->state == QpState::error || qp->state == QpState::sqe;
+  flushes ? dispatcher_.flush_queue().push(*qp) : dispatcher_.run_queue().push(*qp);
+}
+
 bool Engine::take_doorbells() {
+  // Nothing else can be fetched meanwhile.
+  if (Doorbells::Ring* ring = doorbells_.lone(); ring != nullptr) {
+    on_doorbell(*ring, table_.find(ring->reader.take()));
+    return true;
+  }
   const bool any = doorbells_.poll(kDoorbellsPerPoll, [this](uint32_t token, const Doorbells::Ring& ring) {
     if (rung_used_ == rung_.size()) take_rung();
     table_.prefetch_to_send(token);
@@ -73,18 +80,7 @@ void Engine::take_rung() {
     r.qp = table_.find(r.qpn);
     if (r.qp != nullptr) prefetch_turn(*r.qp);
   }
-  for (const auto& [qpn, ring, qp] : taken) {
-    owe(ring->client, work::kDoorbell);
-    if (qp == nullptr || qp->cold->doorbell_ring != ring->id) {
-      ctx_.counters.doorbells_bad.add();
-      continue;
-    }
-    queues::DoorbellReader::clear(*qp->tx.doorbell);
-    qp->rung = true;
-    // Flushing needs no room in the sink: a port may be down.
-    const bool flushes = qp->state == QpState::error || qp->state == QpState::sqe;
-    flushes ? dispatcher_.flush_queue().push(*qp) : dispatcher_.run_queue().push(*qp);
-  }
+  for (const Rung& r : taken) on_doorbell(*r.ring, r.qp);
 }
 
 void Engine::advance_timers(Nanos now) {
@@ -121,6 +117,48 @@ bool Engine::flush() {
   return left != kFlushesPerPoll;
 }
 
+inline Outcome Engine::transmit(Qp& qp) {
+  if (qp.type != QpType::rc) [[unlikely]]
+    return is_xrc(qp.type) ? transmit_rc(ctx_, qp) : transmit_unreliable(ctx_, qp);
+  return transmit_rc(ctx_, qp);
+}
+
+template <Steps kSteps>
+[[gnu::always_inline]] inline uint32_t Engine::build_burst(uint32_t left) {
+  RunQueue& queue = dispatcher_.run_queue();
+  do {
+    Qp* qp = queue.pop();
+    ctx_.hand.take<kSteps>(*qp);
+    ctx_.alone = queue.empty();
+    if (!sent_.is_of(qp->tx.owner)) [[unlikely]]
+      change_sender(qp->tx.owner);
+    ctx_.builder.begin_turn(std::min(queue.allowance(), left));
+    dispatcher_.apply(*qp, transmit(*qp));
+    queue.charge(ctx_.builder.work());
+    left -= std::min(left, ctx_.builder.work());
+  } while (!queue.empty() && !ctx_.builder.burst_full() && left > 0);
+  return left;
+}
+
+void Engine::change_sender(uint16_t client) {
+  sent_.change<&ClientTraffic::sent>(client, ctx_.builder.frames().size(), ctx_.builder.bytes());
+}
+
+template <Steps kSteps>
+[[gnu::always_inline]] inline void Engine::send_burst(FrameSink& sink) {
+  const auto frames = ctx_.builder.frames();
+  sent_.finish<&ClientTraffic::sent>(frames.size(), ctx_.builder.bytes());
+  ctx_.hand.drop<kSteps>();
+  if (!frames.empty()) sink.send(frames);
+  // Also without a frame: nothing stays in the list, because the queue pair may be destroyed next.
+  for (Qp* qp : dispatcher_.sent()) {
+    ctx_.hand.take<kSteps>(*qp);
+    dispatcher_.apply(*qp, complete_sent(ctx_, *qp));
+  }
+  dispatcher_.sent().clear();
+  end_steps<kSteps>();
+}
+
 template <Steps kSteps>
 bool Engine::send_bursts(FrameSink& sink) {
   RunQueue& queue = dispatcher_.run_queue();
@@ -136,56 +174,8 @@ bool Engine::send_bursts(FrameSink& sink) {
   return any;
 }
 
-template <Steps kSteps>
-uint32_t Engine::build_burst(uint32_t left) {
-  RunQueue& queue = dispatcher_.run_queue();
-  while (!ctx_.builder.burst_full() && left > 0) {
-    Qp* qp = queue.pop();
-    if (qp == nullptr) break;
-    ctx_.hand.take<kSteps>(*qp);
-    ctx_.alone = queue.empty();
-    if (!sent_.is_of(qp->tx.owner)) [[unlikely]]
-      change_sender(qp->tx.owner);
-    ctx_.builder.begin_turn(std::min(queue.allowance(), left));
-    dispatcher_.apply(*qp, transmit(*qp));
-    queue.charge(ctx_.builder.work());
-    left -= std::min(left, ctx_.builder.work());
-  }
-  return left;
-}
-
-Outcome Engine::transmit(Qp& qp) {
-  if (qp.type != QpType::rc) [[unlikely]]
-    return is_xrc(qp.type) ? transmit_rc(ctx_, qp) : transmit_unreliable(ctx_, qp);
-  return transmit_rc(ctx_, qp);
-}
-
-// A frame is looked at once, however often the burst's client changes.
-uint64_t Engine::bytes_sent(std::span<const TxFrame> burst) const {
-  return sent_.bytes() + bytes_of(burst.subspan(sent_.packets()));
-}
-
-void Engine::change_sender(uint16_t client) {
-  const auto frames = ctx_.builder.frames();
-  sent_.change<&ClientTraffic::sent>(client, frames.size(), bytes_sent(frames));
-}
-
-template <Steps kSteps>
-void Engine::send_burst(FrameSink& sink) {
-  const auto frames = ctx_.builder.frames();
-  sent_.finish<&ClientTraffic::sent>(frames.size(), bytes_sent(frames));
-  ctx_.hand.drop<kSteps>();
-  if (!frames.empty()) sink.send(frames);
-  // Also without a frame: nothing stays in the list, because the queue pair may be destroyed next.
-  for (Qp* qp : dispatcher_.sent()) {
-    ctx_.hand.take<kSteps>(*qp);
-    dispatcher_.apply(*qp, complete_sent(ctx_, *qp));
-  }
-  dispatcher_.sent().clear();
-  end_steps<kSteps>();
-}
-
 bool Engine::run_tasks(std::size_t count) {
+  if (count != 0) ctx_.forget_headers();
   for (std::size_t i = 0; i < count; ++i) (*tasks_.pop())->run(*this);
   return count != 0;
 }
@@ -224,6 +214,7 @@ void Engine::detach_doorbells(uint32_t ring) {
 }
 
 bool Engine::attach(Qp& qp) {
+  ctx_.forget_headers();
   if (!table_.add(qp)) return false;
   qp.tx.owner = owners_.add_qp(qp.cold->spec.doorbell_ring);
   qp.cold->user = owners_.client(qp.tx.owner).user;
@@ -231,6 +222,7 @@ bool Engine::attach(Qp& qp) {
 }
 
 bool Engine::remove(Qp& qp) {
+  ctx_.forget_headers();
   if (!table_.remove(qp)) return false;
   dispatcher_.forget(qp);
   owners_.remove_qp(qp.tx.owner);

@@ -27,6 +27,13 @@ uint64_t bytes_of(const wire::Packet& packet) {
   return packet.bth_offset + packet.op().header_length + packet.payload.size() + packet.bth.pad + wire::kIcrcBytes;
 }
 
+// How a frame's ICRC is treated.
+wire::Icrc icrc_of(const RxFrame& frame, wire::Icrc others) {
+  if (frame.lacks_icrc) [[unlikely]]
+    return wire::Icrc::absent;
+  return others;
+}
+
 }  // namespace
 
 void Engine::on_frames(std::span<const RxFrame> frames, Nanos now) {
@@ -37,7 +44,16 @@ void Engine::on_frames(std::span<const RxFrame> frames, Nanos now) {
 
 template <Steps kSteps>
 inline void Engine::take_frames(std::span<const RxFrame> frames) {
+  if (frames.size() == 1) {
+    take_lone<kSteps>(frames.front());
+    return end_steps<kSteps>();
+  }
   while (!frames.empty()) {
+    if (frames.front().bytes.size() >= kParseBytes / 2) {
+      take_lone<kSteps>(frames.front());
+      frames = frames.subspan(1);
+      continue;
+    }
     const std::size_t most = std::min(frames.size(), kParseBurst);
     std::size_t n = 0;
     std::size_t bytes = 0;
@@ -58,6 +74,33 @@ template <Steps kSteps>
   ctx_.hand.drop<kSteps>();
 }
 
+// The general way of a frame that is not plain. False: it was dropped.
+bool Engine::parse_other(const RxFrame& frame, wire::Icrc icrc, wire::Packet& packet) {
+  const wire::Drop reason = wire::parse(frame.bytes, icrc, packet);
+  if (reason == wire::Drop::none) return true;
+  ctx_.count_drop(reason);
+  traffic_[Owners::kOwnProcess].received(1, frame.bytes.size());
+  return false;
+}
+
+// As parse_burst(), without its stages: nothing else is fetched or parsed meanwhile, or its payload takes longer.
+template <Steps kSteps>
+void Engine::take_lone(const RxFrame& frame) {
+  wire::Packet& packet = parsed_.front();
+  const wire::Icrc icrc = icrc_of(frame, ctx_.config.check_icrc ? wire::Icrc::check : wire::Icrc::skip);
+  const bool plain_path = ctx_.config.plain_path;
+  const bool plain = plain_path && wire::parse_plain(frame.bytes, icrc, packet);
+  if (!plain && !(plain_path && wire::parse_plain_datagram(frame.bytes, icrc, packet)) &&
+      !parse_other(frame, icrc, packet))
+    return;
+  Qp* const qp = table_.find(packet.bth.dest_qpn);
+  traffic_[owner_of(qp)].received(1, frame.bytes.size());
+  if (plain && qp != nullptr && takes_plain(*qp, packet))
+    dispatch_plain<kSteps>(packet, *qp);
+  else
+    dispatch<kSteps>(packet, qp);
+}
+
 // Parses the whole burst first, so that the QPs' cache lines arrive while the rest is parsed.
 template <Steps kSteps>
 void Engine::parse_burst(std::span<const RxFrame> frames, std::size_t bytes) {
@@ -69,20 +112,14 @@ void Engine::parse_burst(std::span<const RxFrame> frames, std::size_t bytes) {
   std::size_t good = 0;
   uint32_t qpn = 0;  // of the packet before
   for (const RxFrame& frame : frames) {
-    auto how = icrc;
-    if (frame.lacks_icrc) [[unlikely]]
-      how = wire::Icrc::absent;
+    const wire::Icrc how = icrc_of(frame, icrc);
     // Made where it stays: a packet is so large that a copy shows.
     wire::Packet& packet = packets[good];
-    bool plain = plain_path && wire::parse_plain(frame.bytes, how, packet);
-    if (!plain && !(plain_path && wire::parse_plain_datagram(frame.bytes, how, packet))) {
-      const wire::Drop reason = wire::parse(frame.bytes, how, packet);
-      if (reason != wire::Drop::none) {
-        ctx_.count_drop(reason);
-        traffic_[Owners::kOwnProcess].received(1, frame.bytes.size());
-        bytes -= frame.bytes.size();
-        continue;
-      }
+    const bool plain = plain_path && wire::parse_plain(frame.bytes, how, packet);
+    if (!plain && !(plain_path && wire::parse_plain_datagram(frame.bytes, how, packet)) &&
+        !parse_other(frame, how, packet)) {
+      bytes -= frame.bytes.size();
+      continue;
     }
     if (packet.bth.dest_qpn != qpn) {
       qpn = packet.bth.dest_qpn;

@@ -14,7 +14,8 @@ namespace uroce::transport {
 class QpTable {
  public:
   /// `config` must outlive the table.
-  explicit QpTable(const EngineConfig& config) : config_(config), slots_(config.max_qps + 1) {}
+  explicit QpTable(const EngineConfig& config)
+      : shift_(config.index_bits), mask_(config.max_qps - 1), slots_(config.max_qps + 1), config_(config) {}
 
   /// Nullptr: there is no such QP.
   Qp* find(uint32_t qpn) {
@@ -53,11 +54,15 @@ class QpTable {
  private:
   // QP1 has a slot of its own, the last.
   Qp*& slot_of(uint32_t qpn) {
-    return slots_[qpn == kGsiQpn ? config_.max_qps : (qpn >> config_.index_bits) & (config_.max_qps - 1)];
+    if (qpn == kGsiQpn) [[unlikely]]
+      return slots_.back();
+    return slots_[(qpn >> shift_) & mask_];
   }
 
-  const EngineConfig& config_;
+  uint32_t shift_;
+  uint32_t mask_;
   std::vector<Qp*> slots_;
+  const EngineConfig& config_;
 };
 
 }  // namespace uroce::transport

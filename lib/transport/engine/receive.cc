@@ -59,13 +59,15 @@ Outcome handle_other_plain_packet(Context& ctx, Qp& qp, const wire::Packet& pack
     case wire::Opcode::rc_ack: return on_ack(ctx, in_hand(), packet);
     case wire::Opcode::rc_write_middle:
     case wire::Opcode::rc_send_middle: return on_plain_middle<kSteps>(ctx, qp, packet);
+    case wire::Opcode::rc_write_first: return on_plain_write_first<kSteps>(ctx, qp, packet);
+    case wire::Opcode::rc_write_last: return on_plain_write_last<kSteps>(ctx, qp, packet);
     case wire::Opcode::rc_read_response_middle: return on_plain_middle_response<kSteps>(ctx, qp, packet);
     case wire::Opcode::rc_read_request:
     case wire::Opcode::rc_compare_swap:
     case wire::Opcode::rc_fetch_add: return on_plain_read(ctx, in_hand(), packet);
     case wire::Opcode::rc_read_response_only:
     case wire::Opcode::rc_atomic_ack: return on_plain_response<kSteps>(ctx, qp, packet);
-    default: return handle_packet<kSteps>(ctx, in_hand(), packet);  // the first or last one of several
+    default: return handle_packet<kSteps>(ctx, in_hand(), packet);  // first and last packets of others
   }
 }
 

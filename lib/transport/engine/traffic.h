@@ -96,9 +96,6 @@ class BurstShares {
   explicit BurstShares(TrafficCounters& traffic) : traffic_(traffic), share_(&traffic[Owners::kOwnProcess]) {}
 
   bool is_of(uint16_t client) const { return client == client_; }
-  /// Of the burst, as far as it was given to clients.
-  uint64_t packets() const { return packets_; }
-  uint64_t bytes() const { return bytes_; }
   /// The next frames are another client's. `packets`, `bytes`: of the burst so far.
   template <Count Member>
   void change(uint16_t client, uint64_t packets, uint64_t bytes) {

@@ -45,14 +45,6 @@ bool LossDetector::begin_loss_event(Nanos now) {
   return true;
 }
 
-Nanos LossDetector::sample_rtt(Psn psn, Psn sent, Nanos now) {
-  // Karn's rule: when a packet was sent twice, it is unknown which copy is acknowledged.
-  if (!times_.covers(psn, sent) || times_[psn].times != 1) return Nanos(0);
-  const Nanos rtt = std::max(Stamp(now).since(times_[psn].at), Nanos(1));
-  rtt_.sample(rtt);
-  return rtt;
-}
-
 std::optional<Nanos> LossDetector::on_echo(const wire::Sack& sack, Psn sent, Nanos now) {
   if (!times_.covers(sack.echo, sent) || sack.hold == UINT32_MAX) return Nanos(0);
   const Departure& departure = times_[sack.echo];

@@ -117,7 +117,13 @@ class LossDetector {
   // --- Receiving. `sent`: one past the newest PSN sent; `una`: the oldest unacknowledged -----------------------
 
   /// `psn` was acknowledged. Returns the round-trip time that this shows; 0 for none.
-  Nanos sample_rtt(Psn psn, Psn sent, Nanos now);
+  Nanos sample_rtt(Psn psn, Psn sent, Nanos now) {
+    // Karn's rule: when a packet was sent twice, it is unknown which copy is acknowledged.
+    if (!times_.covers(psn, sent) || times_[psn].times != 1) return Nanos(0);
+    const Nanos rtt = std::max(Stamp(now).since(times_[psn].at), Nanos(1));
+    rtt_.sample(rtt);
+    return rtt;
+  }
   /// As sample_rtt(), for the ACK of a uroce peer. It says what a SACK without a bitmap says that echoes `psn`. 0:
   /// there is more to be learnt from it than the round-trip time, by on_echo() and on_sack().
   Nanos sample_plain_ack(Psn psn, Psn sent, Nanos now) {

@@ -19,14 +19,6 @@ Nanos two_round_trips(const RttEstimator& rtt) {
 
 }  // namespace
 
-void ProbeTimer::on_progress(Nanos now) {
-  silent_timers_ = 0;
-  progress_at_ = now;
-  lateness_ = Nanos(0);
-  excused_ = false;
-  if (++progresses_ % kForgetPatience == 0) patience_ -= patience_ / 4;
-}
-
 void ProbeTimer::on_first_sent(Nanos now) {
   lateness_ = patience_ + std::clamp((now - progress_at_) / kNapShare, Nanos(0), kLongestNap);
   progress_at_ = now;

@@ -29,7 +29,14 @@ class ProbeTimer {
   static constexpr Nanos kSecondLook{200'000};
 
   /// Progress at `now`.
-  void on_progress(Nanos now);
+  void on_progress(Nanos now) {
+    silent_timers_ = 0;
+    progress_at_ = now;
+    lateness_ = Nanos(0);
+    excused_ = false;
+    if (++progresses_ % kForgetPatience == 0) [[unlikely]]
+      patience_ -= patience_ / 4;
+  }
   /// The first packet after a pause is out: silence counts from now.
   void on_first_sent(Nanos now);
   /// Whether a wait that ended `late` does not count. This engine did not run meanwhile, and the peer's answer may wait

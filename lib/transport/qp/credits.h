@@ -47,7 +47,7 @@ class SendCredits {
   /// Takes the credits of an ACK. The limit may rise or fall; messages already sent are not affected (9.7.7.2.4). True:
   /// the limit has changed.
   bool update(const wire::Aeth& aeth) {
-    if (aeth.kind() != wire::AethKind::ack) return false;
+    if (!aeth.is_ack()) return false;
     if (aeth.code() == wire::Aeth::kNoCreditLimit) {
       limit_ssn_ = kUnlimited;
       return false;

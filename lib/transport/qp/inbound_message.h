@@ -86,17 +86,19 @@ class InboundMessage {
   /// Snapshots are taken between packets. Every receive is published then, so `recv_unpublished_` is not written.
   template <class Archive>
   void persist(Archive& archive) {
-    auto& [va, left, bytes, key, kind, sges, in_use, unpublished, later] = *this;
+    auto& [va, left, bytes, key, sges, kind, in_use, unpublished, later] = *this;
+    Kind of_kind = kind;
     bool has_recv = in_use;
     bool have_later = later;
     archive("write_va", va);
     archive("write_left", left);
     archive("bytes", bytes);
     archive("rkey", key);
-    archive("kind", kind, Kind::none, Kind::write);
+    archive("kind", of_kind, Kind::none, Kind::write);
     archive("recv_num_sge", sges);
     archive("recv_in_use", has_recv);
     archive("later_wait", have_later);
+    kind = of_kind;
     in_use = has_recv;
     later = have_later;
   }
@@ -106,9 +108,9 @@ class InboundMessage {
   uint32_t write_left_ = 0;  // bytes still to come
   uint32_t bytes_ = 0;
   uint32_t rkey_ = 0;
-  Kind kind_ = Kind::none;
   uint8_t recv_num_sge_ = 0;
-  // In one byte, so that idle() is two comparisons.
+  // In one byte, so that idle() is one comparison.
+  Kind kind_ : 2 = Kind::none;
   bool recv_in_use_ : 1 = false;
   bool recv_unpublished_ : 1 = false;
   bool later_wait_ : 1 = false;

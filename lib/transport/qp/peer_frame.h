@@ -15,35 +15,42 @@ inline FrameBuilder::Destination peer_of(const FrameBuilder& builder, const Qp& 
   return {*qp.route, qp.dest_qpn, static_cast<uint16_t>(qp.udp_source ^ spray), qp.pkey, qp.loopback};
 }
 
-/// The headers of a turn's packets to the peer. Packets of one opcode and length share them.
+/// The headers of packets to the peer. Packets of one opcode and length share them, in later turns too while no other
+/// QP has one.
 class PeerHeaders {
  public:
-  PeerHeaders(Context& ctx, const Qp& qp)
-      : builder_(ctx.builder), qp_(qp), shared_(ctx.turn_headers), same_path_(!qp.selective || !ctx.builder.sprays()) {
-    shared_.clear();
+  PeerHeaders(Context& ctx, const Qp& qp, FrameTemplate& shared) : builder_(ctx.builder), qp_(qp), shared_(shared) {
+    // Packets change these; with all else Context::forget_headers() is called.
+    shared_.begin(&qp, uint32_t{qp.udp_source} << 16 | uint32_t{qp.seal.upper} << 8 | qp.seal.lower);
   }
 
   /// Writes those of `frame`, which has its payload. Returns where `extended` bytes of extended headers go. They, and
   /// the ECN bits of `flags`, follow from the opcode. `more`: another one like it is likely to follow in this turn.
   [[gnu::always_inline]] std::byte* write(TxFrame& frame, wire::Opcode opcode, Psn psn, std::size_t extended,
                                           BthFlags flags, bool more) {
-    const uint32_t length = frame.payload_length;
-    if (!shared_.is_for(opcode, length)) [[unlikely]] {
-      flags.seal = qp_.seal;
-      if (!more || !same_path_) {
-        FrameBuilder::write_headers(frame, peer_of(builder_, qp_, psn), opcode, psn, extended, flags);
-        return FrameBuilder::extended_headers(frame, *qp_.route);
-      }
-      shared_.make(peer_of(builder_, qp_, psn), opcode, extended, length, {.ecn = flags.ecn, .seal = flags.seal});
-    }
+    if (!shared_.is_for(opcode, frame.payload_length)) [[unlikely]]
+      return write_new(frame, opcode, psn, extended, flags, more);
     return shared_.write(frame, psn, flags.ack_request);
   }
 
  private:
+  // Not inlined: the compiler would compute its arguments for every packet.
+  [[gnu::noinline]] std::byte* write_new(TxFrame& frame, wire::Opcode opcode, Psn psn, std::size_t extended,
+                                         BthFlags flags, bool more) {
+    flags.seal = qp_.seal;
+    const bool same_path = !qp_.selective || !builder_.sprays();
+    if (!same_path || !(more || shared_.comes_again(opcode, frame.payload_length))) {
+      FrameBuilder::write_headers(frame, peer_of(builder_, qp_, psn), opcode, psn, extended, flags);
+      return FrameBuilder::extended_headers(frame, *qp_.route);
+    }
+    shared_.make(peer_of(builder_, qp_, psn), opcode, extended, frame.payload_length,
+                 {.ecn = flags.ecn, .seal = flags.seal});
+    return shared_.write(frame, psn, flags.ack_request);
+  }
+
   FrameBuilder& builder_;
   const Qp& qp_;
   FrameTemplate& shared_;
-  bool same_path_;
 };
 
 /// The opcode for an operation of RC on this reliable QP.
@@ -61,8 +68,7 @@ inline void finish_to_peer(FrameBuilder& builder, TxFrame& frame, const Qp& qp, 
 
 /// Stores an AETH. An ACK gets the present credits; NAKs and RNR NAKs are stored as they are.
 inline void store_aeth(std::byte* at, const Qp& qp, uint8_t syndrome, uint32_t msn) {
-  const bool ack = wire::Aeth{syndrome, 0}.kind() == wire::AethKind::ack;
-  wire::Aeth{ack ? wire::Aeth::ack(credits_now(qp)) : syndrome, msn}.store(at);
+  wire::Aeth{wire::Aeth{syndrome, 0}.is_ack() ? wire::Aeth::ack(credits_now(qp)) : syndrome, msn}.store(at);
 }
 
 }  // namespace uroce::transport

@@ -13,10 +13,11 @@ namespace uroce::transport {
 
 /// The members that decide whether a work request is plain, read from shared memory once.
 struct PlainWqe {
-  uint64_t kind;  ///< flags, opcode, number of entries, inline length
+  const std::byte* from;  ///< where it stands
+  uint64_t kind;          ///< flags, opcode, number of entries, inline length
   Sge sge;
 
-  explicit PlainWqe(const std::byte* from) {
+  explicit PlainWqe(const std::byte* from_) : from(from_) {
     std::memcpy(&kind, from + offsetof(queues::SendWqe, flags), sizeof kind);
     std::memcpy(&sge, from + sizeof(queues::SendWqe), sizeof sge);
   }
@@ -29,6 +30,14 @@ struct PlainWqe {
   }
   /// Of a plain one: not a WRITE.
   bool is_send() const { return (kind & kSendBit) != 0; }
+  /// The opcode of its packet, without a branch.
+  wire::Opcode packet_opcode() const {
+    constexpr uint64_t kWrite = static_cast<uint64_t>(wire::Opcode::rc_write_only);
+    constexpr uint64_t kFactor =
+        (kWrite - static_cast<uint64_t>(wire::Opcode::rc_send_only)) / (kSendBit >> kOpcodeShift);
+    static_assert(kWrite - kFactor * (kSendBit >> kOpcodeShift) == static_cast<uint64_t>(wire::Opcode::rc_send_only));
+    return static_cast<wire::Opcode>(kWrite - kFactor * ((kind & kSendBit) >> kOpcodeShift));
+  }
   /// A plain READ or atomic?
   bool is_plain_read(uint32_t mtu) const {
     constexpr uint64_t kFlags = (SendFlag::fence | SendFlag::inline_data).bits();
@@ -40,8 +49,8 @@ struct PlainWqe {
   WrOpcode opcode() const { return static_cast<WrOpcode>(kind >> kOpcodeShift & 0xff); }
   bool signaled() const { return (kind & static_cast<uint64_t>(SendFlag::signaled)) != 0; }
 
-  /// Fills the slot of a plain one, as fetch_wqe() and the general way's start() do. `from`: where it stands.
-  void fill(SendSlot& slot, const std::byte* from, Psn psn, uint32_t ssn) const {
+  /// Fills the slot of a plain one, as fetch_wqe() and the general way's start() do.
+  void fill(SendSlot& slot, Psn psn, uint32_t ssn) const {
     constexpr std::size_t kShared = offsetof(SendSlot, length);
     static_assert(std::endian::native == std::endian::little && kShared == offsetof(queues::SendWqe, remote_srqn) &&
                   offsetof(SendSlot, flags) == offsetof(queues::SendWqe, flags) &&

@@ -19,7 +19,10 @@ Result<QpPtr> make_qp(const QpSpec& spec) {
     cold.attr.cap = spec.cap;
     cold.srq = spec.srq;
     cold.doorbell_ring = spec.doorbell_ring;
-    cold.ack_timer.owner = cold.hello_timer.owner = cold.pacing_timer.owner = qp.get();
+    cold.qp = qp.get();
+    cold.ack_timer.owner = &cold;
+    cold.hello_timer.owner = cold.pacing_timer.owner = qp.get();
+    cold.hello_timer.kind = QpCold::kHelloKind;
     const uint32_t tail = std::max<uint32_t>(spec.cap.max_send_sge * sizeof(Sge), spec.cap.max_inline_data);
     cold.send_slot_stride = (static_cast<uint32_t>(sizeof(SendSlot)) + tail + 63) & ~63u;
     cold.send_slots.resize(std::size_t{spec.sq.entries} * cold.send_slot_stride);

@@ -57,11 +57,14 @@ struct QpCold {
   bool on_flush_queue = false;
   Qp* next_in_flush_queue = nullptr;
   Qp* previous_in_flush_queue = nullptr;
-  // A line that each request touches.
-  alignas(64) Nanos wheel_deadline = kNever;  ///< when ack_timer fires, with Qp::timer_pending
+  // A line that each request touches. A timer that ends reads no other one to find out that nothing is due.
+  alignas(64) Nanos wheel_deadline = kNever;  ///< when ack_timer fires, with timer_pending
   uint32_t doorbell_ring = 0;                 ///< QpSpec::doorbell_ring
   uint16_t user = 0;                          ///< whom it works for, a number of the engine's
-  // The engine's timers.
+  bool timer_pending = false;                 ///< ack_timer is armed for wheel_deadline
+  Qp* qp = nullptr;                           ///< whose part this is
+  // The engine's timers. The owner of ack_timer is this; that of the others is the QP.
+  static constexpr uint16_t kHelloKind = 1;  ///< TimerNode::kind of hello_timer
   TimerNode ack_timer;
   TimerNode hello_timer;
   TimerNode pacing_timer;
@@ -92,11 +95,10 @@ struct alignas(64) Qp {
   AccessFlags access{};
   bool loopback : 1 = false;
   bool signal_all : 1 = false;
-  bool paced : 1 = false;          ///< pace_of() is not 0
-  bool selective : 1 = false;      ///< the peer is a uroce peer: selective retransmission
-  bool flushing : 1 = false;       ///< UC and UD: sends that stood in the queue at an error are not flushed yet
-  bool rung : 1 = true;            ///< work requests may be posted that were not fetched: has_posted()
-  bool timer_pending : 1 = false;  ///< ack_timer is armed for cold->wheel_deadline
+  bool paced : 1 = false;      ///< pace_of() is not 0
+  bool selective : 1 = false;  ///< the peer is a uroce peer: selective retransmission
+  bool flushing : 1 = false;   ///< UC and UD: sends that stood in the queue at an error are not flushed yet
+  bool rung : 1 = true;        ///< work requests may be posted that were not fetched: has_posted()
   bool on_run_queue = false;
   wire::Seal seal{};  ///< of frames to the peer: begin_selective()
   CqWriter* send_cq = nullptr;

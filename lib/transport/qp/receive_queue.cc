@@ -132,10 +132,4 @@ void report_established(Context& ctx, Qp& qp) {
   ctx.events.on_async_event(AsyncEventType::communication_established, qp.qpn);
 }
 
-uint8_t credits_now(const Qp& qp) {
-  // 9.7.7.2.1: no credits are offered from a shared receive queue. A QP that uses one has no ring of its own.
-  if (qp.rx.rq.entries() == 0) return wire::Aeth::kNoCreditLimit;
-  return credit_code(qp.rx.rq.available() + (qp.rx.message.recv_in_use() ? 1 : 0));
-}
-
 }  // namespace uroce::transport

@@ -48,7 +48,11 @@ uint32_t flush_receives(Context& ctx, Qp& qp, uint32_t most);
 /// Reports the first packet that arrives at RTR, once (communication established, 11.6.3.1).
 void report_established(Context& ctx, Qp& qp);
 /// Receives that may be granted to the peer as credits, as an AETH credit code.
-uint8_t credits_now(const Qp& qp);
+inline uint8_t credits_now(const Qp& qp) {
+  // 9.7.7.2.1: no credits are offered from a shared receive queue. A QP that uses one has no ring of its own.
+  if (qp.rx.rq.entries() == 0) return wire::Aeth::kNoCreditLimit;
+  return credit_code(qp.rx.rq.available() + (qp.rx.message.recv_in_use() ? 1 : 0));
+}
 
 void publish_taken_recv(Qp& qp);  // the rare part of publish_recv_in_use()
 inline void publish_recv_in_use(Qp& qp) {

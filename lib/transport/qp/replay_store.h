@@ -87,7 +87,13 @@ static_assert(kMaxMessage / mtu_bytes(Mtu::mtu256) <= ResponseJob::kMostPackets)
 class ReplayStore {
  public:
   /// Takes the oldest slot, which is then busy. Nullptr: the peer has more outstanding than was agreed (9.7.4.1.7).
-  Resource* add();
+  Resource* add() {
+    Resource* const added = reuse();
+    if (added != nullptr) *added = Resource{.busy = true};
+    return added;
+  }
+  /// As add(), for a caller that fills the whole slot, which has what it had, and makes it busy.
+  Resource* reuse();
   std::vector<Resource>& resources() { return resources_; }
   const std::vector<Resource>& resources() const { return resources_; }
   uint32_t index_of(const Resource& resource) const { return static_cast<uint32_t>(&resource - resources_.data()); }
@@ -179,7 +185,7 @@ void ReplayStore::persist(Archive& archive) {
   }
 }
 
-inline Resource* ReplayStore::add() {
+inline Resource* ReplayStore::reuse() {
   if (resources_.empty()) return nullptr;
   Resource& resource = resources_[next_];
   if (resource.busy) return nullptr;
@@ -191,8 +197,6 @@ inline Resource* ReplayStore::add() {
     });
   }
   if (++next_ == resources_.size()) next_ = 0;
-  resource = Resource{};
-  resource.busy = true;
   return &resource;
 }
 

@@ -57,6 +57,8 @@ class ResponseQueue {
     store.pop_job();
     has_jobs_ = store.has_jobs();
   }
+  /// Neither a response nor a reply is due.
+  bool empty() const { return !(reply_pending_ || has_jobs_); }
   /// A reply is pending, and no response stands before it.
   bool reply_is_next() const { return reply_pending_ && !has_jobs_; }
   /// The response to a request that was just executed. There is always room for it.

@@ -1,5 +1,6 @@
 #include "transport/qp/snapshot.h"
 
+#include <bit>
 #include <cerrno>
 
 #include "settings/names.h"
@@ -76,7 +77,8 @@ void persist_identity(Archive& archive, const Qp& qp) {
   archive.same("max_send_sge", spec.cap.max_send_sge);
   archive.same("max_recv_sge", static_cast<uint32_t>(qp.cold->recv_sges.size()));
   archive.same("max_inline_data", spec.cap.max_inline_data);
-  archive.same("window_packets", spec.window_packets);
+  // The form of what follows depends on the power of two alone.
+  archive.same("window_packets", std::bit_ceil(spec.window_packets));
 }
 
 template <class Archive>
@@ -250,7 +252,7 @@ void give_up(Context& ctx, Qp& qp) {
   }
   abandon_srq(qp);
   qp.state = QpState::reset;
-  qp.timer_pending = false;
+  qp.cold->timer_pending = false;
 }
 
 }  // namespace
@@ -312,7 +314,7 @@ Result<Resumption> read_snapshot(Context& ctx, Qp& qp, std::span<const std::byte
   if (qp.state == QpState::error || qp.state == QpState::sqe || qp.flushing) {
     resumption.due |= Outcome::act(Outcome::kFlush);
   }
-  if (qp.timer_pending) resumption.due |= Outcome::act(Outcome::kAckTimer);
+  if (qp.cold->timer_pending) resumption.due |= Outcome::act(Outcome::kAckTimer);
   if (qp.tx.recovery != nullptr) resumption.due |= Outcome::act(Outcome::kHelloTimer);
   return resumption;
 }

@@ -124,7 +124,7 @@ Contradiction check_responder(const Qp& qp) {
 // The first field in use of those that UC and UD QPs never use; nullptr: none.
 const char* rc_field_in_use(const Qp& qp) {
   if (qp.selective) return "selective";
-  if (qp.timer_pending) return "timer_pending";
+  if (qp.cold->timer_pending) return "timer_pending";
   if (qp.tx.control_frames != 0) return "tx.control_frames";
   if (qp.tx.lost.any()) return "tx.lost";
   if (qp.rx.message.later_wait()) return "rx.message.later_wait";
@@ -137,7 +137,8 @@ Contradiction check_state(const Qp& qp) {
   if (rc && qp.state == QpState::sqe) return "state is SQE, but RC has no SQE state";
   const bool paced = qp.paced && qp.cold->congestion == nullptr && qp.cold->attr.rate_limit == 0;
   if (paced) return "paced is true without congestion control or rate_limit";
-  if (qp.timer_pending && qp.cold->wheel_deadline == kNever) return "timer_pending is true without wheel_deadline";
+  if (qp.cold->timer_pending && qp.cold->wheel_deadline == kNever)
+    return "timer_pending is true without wheel_deadline";
   if (const char* field = rc_field_in_use(qp); !rc && field != nullptr) {
     return fmt::format("{} is set, but only an RC QP uses it", field);
   }

@@ -165,8 +165,8 @@ void persist(Archive& archive, Qp::Responder& rx) {
 template <class Archive>
 void persist(Archive& archive, Qp& qp) {
   auto& [qpn, dest_qpn, pd, type, state, mtu_shift, max_rd_atomic, pkey, udp_source, timeout, retry_cnt, rnr_retry,
-         min_rnr_timer, ecn, access, loopback, signal_all, paced, selective, flushing, rung, timer_pending,
-         on_run_queue, seal, send_cq, responses, cold, route, tx, rx] = qp;
+         min_rnr_timer, ecn, access, loopback, signal_all, paced, selective, flushing, rung, on_run_queue, seal,
+         send_cq, responses, cold, route, tx, rx] = qp;
   archive("dest_qpn", dest_qpn, 0, Psn::kMask);
   archive("state", state, QpState::reset, QpState::error);
   archive("mtu_shift", mtu_shift, 8, 12);
@@ -184,7 +184,7 @@ void persist(Archive& archive, Qp& qp) {
   persist_value(archive, "selective", bool{selective}, [&](bool on) { qp.selective = on; });
   persist_value(archive, "flushing", bool{flushing}, [&](bool on) { qp.flushing = on; });
   archive("ecn", ecn, 0, 3);
-  persist_value(archive, "timer_pending", bool{timer_pending}, [&](bool on) { qp.timer_pending = on; });
+  archive("timer_pending", cold->timer_pending);
   archive("tx", tx);
   archive.deadline("wheel_deadline", qp.cold->wheel_deadline);
   archive("rx", rx);
@@ -197,7 +197,7 @@ void persist(Archive& archive, QpCold& cold) {
   auto& [spec, attr, srq, srqn, next_holder, previous_holder, held_place, send_slots, send_slot_stride, recv_wr_id,
          recv_sges, replay, route, recovery, algorithm, congestion, pacer, cnp, key_brake, communication_established,
          sq_drained_reported, flush_until, on_flush_queue, next_in_flush_queue, previous_in_flush_queue, wheel_deadline,
-         doorbell_ring, user, ack_timer, hello_timer, pacing_timer] = cold;
+         doorbell_ring, user, timer_pending, owner, ack_timer, hello_timer, pacing_timer] = cold;
   archive("attr", attr);
   archive("recv_wr_id", recv_wr_id);
   archive.elements("recv_sges", recv_sges);

@@ -114,8 +114,6 @@ Outcome complete_oldest(Context& ctx, Qp& qp, WcStatus status) {
   return complete(ctx, qp, slot.wr_id, slot.opcode, slot.length, status);
 }
 
-void publish_completed(Qp& qp) { qp.tx.sq.mirror(qp.tx.oldest); }
-
 Outcome flush_sends(Context& ctx, Qp& qp, uint32_t count) {
   auto& tx = qp.tx;
   Outcome out;
@@ -134,8 +132,8 @@ Outcome flush_sends(Context& ctx, Qp& qp, uint32_t count) {
   return out;
 }
 
-void check_drained(Context& ctx, Qp& qp) {
-  if (qp.state != QpState::sqd || qp.cold->sq_drained_reported) return;
+void report_drained(Context& ctx, Qp& qp) {
+  if (qp.cold->sq_drained_reported) return;
   const auto& tx = qp.tx;
   if (tx.oldest != tx.sq.next() && qp.slot(tx.oldest).started) return;
   qp.cold->sq_drained_reported = true;

@@ -31,11 +31,16 @@ inline bool has_unsent(Qp& qp) {
 /// Completes the oldest WQE. Errors are always reported, success where signaled.
 Outcome complete_oldest(Context& ctx, Qp& qp, WcStatus status);
 /// Returns the slots of completed WQEs to the application.
-void publish_completed(Qp& qp);
+inline void publish_completed(Qp& qp) { qp.tx.sq.mirror(qp.tx.oldest); }
 /// Flushes the oldest `count` WQEs: those that have been fetched, then those that have only been posted.
 Outcome flush_sends(Context& ctx, Qp& qp, uint32_t count);
 /// Reports sq_drained once the QP is in SQD and nothing is outstanding.
-void check_drained(Context& ctx, Qp& qp);
+inline void check_drained(Context& ctx, Qp& qp);
+void report_drained(Context& ctx, Qp& qp);  // the rare part of check_drained()
+inline void check_drained(Context& ctx, Qp& qp) {
+  if (qp.state == QpState::sqd) [[unlikely]]
+    report_drained(ctx, qp);
+}
 
 /// Finds the started request that `psn` belongs to. The search begins at SQ index `index`, which moves to the request.
 /// Nullptr: there is none.

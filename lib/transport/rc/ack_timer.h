@@ -12,10 +12,11 @@ namespace uroce::transport {
 /// stays, and is set again when it fires.
 inline Outcome set_deadline(Qp& qp, Nanos deadline) {
   qp.tx.deadline = deadline;
-  Nanos& wheel_deadline = qp.cold->wheel_deadline;
-  if (deadline == kNever || (qp.timer_pending && wheel_deadline <= deadline)) return {};
-  qp.timer_pending = true;
-  wheel_deadline = deadline;
+  if (deadline == kNever) return {};
+  QpCold& cold = *qp.cold;
+  if (cold.timer_pending && cold.wheel_deadline <= deadline) return {};
+  cold.timer_pending = true;
+  cold.wheel_deadline = deadline;
   return Outcome::act(Outcome::kAckTimer);
 }
 

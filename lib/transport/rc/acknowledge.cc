@@ -66,14 +66,15 @@ Outcome on_rnr_nak(Context& ctx, Qp& qp, const wire::Packet& packet) {
 // --- ACKs and SACKs ---------------------------------------------------------------------------------------------
 
 // The part that ACKs and SACKs share. `executed`: the peer expects this PSN next.
-Outcome on_reply(Context& ctx, Qp& qp, const wire::Packet& packet, Psn executed) {
+[[gnu::always_inline]] inline Outcome on_reply(Context& ctx, Qp& qp, const wire::Packet& packet, Psn executed) {
   Outcome out = acknowledge_until(ctx, qp, executed);
   if (out.failed()) return out;
   // Responses that the peer sent before this reply have not arrived. Their requests have.
   const bool responses_missing = distance(executed, qp.tx.una) > 0;
   if (responses_missing) out |= detect_missing_responses(ctx, qp, executed);
+  if (packet.aeth.is_ack()) [[likely]]
+    return out | Outcome::wake_if(qp.tx.credits.update(packet.aeth) && has_unsent(qp));
   switch (packet.aeth.kind()) {
-    case wire::AethKind::ack: return out | Outcome::wake_if(qp.tx.credits.update(packet.aeth) && has_unsent(qp));
     case wire::AethKind::rnr_nak: return out | on_rnr_nak(ctx, qp, packet);
     case wire::AethKind::nak: return out | on_nak(ctx, qp, packet, responses_missing);
     default: ctx.count_drop(wire::Drop::response_unexpected); return out;
@@ -114,7 +115,7 @@ Outcome on_arrivals(Context& ctx, Qp& qp, const wire::Packet& packet, const wire
 Outcome on_ack(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const auto& tx = qp.tx;
   const Psn psn = packet.bth.psn;
-  const bool ack = packet.aeth.kind() == wire::AethKind::ack;
+  const bool ack = packet.aeth.is_ack();
   if (ack) ctx.counters.acks_received.add();
   // 9.7.5.1.3: ghost and duplicate ACKs are dropped.
   if (distance(psn, tx.sent) >= 0 || distance(psn, tx.una) < (ack ? -1 : 0)) {

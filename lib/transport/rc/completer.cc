@@ -7,24 +7,14 @@
 #include "transport/qp/work_queue.h"
 #include "transport/rc/ack_timer.h"
 #include "transport/rc/plain_requests.h"
+#include "transport/rc/progress.h"
 #include "transport/rc/response_placement.h"
 
 namespace uroce::transport {
 namespace {
 
-// A cursor that was moved back skips packets that have been acknowledged since.
-void skip_acknowledged(Qp& qp) {
-  auto& tx = qp.tx;
-  if (static_cast<int32_t>(tx.cursor.index() - tx.oldest) < 0) tx.cursor.move_to(tx.oldest);
-  if (tx.cursor.index() != tx.oldest || tx.oldest == tx.sq.next()) return;
-  const SendSlot& slot = qp.slot(tx.oldest);
-  if (!slot.started) return;
-  const int32_t acked = distance(tx.una, slot.first_psn);
-  if (acked > 0) tx.cursor.skip_to_packet(static_cast<uint32_t>(acked));
-}
-
 // The shortcut for WRITEs and SENDs that are acknowledged whole: advance() without the branches of other requests.
-void complete_acknowledged(Context& ctx, Qp& qp, Advance& done) {
+[[gnu::always_inline]] inline void complete_acknowledged(Context& ctx, Qp& qp, Advance& done) {
   auto& tx = qp.tx;
   while (tx.oldest != tx.sq.next()) {
     const SendSlot& slot = qp.slot(tx.oldest);
@@ -39,9 +29,8 @@ void complete_acknowledged(Context& ctx, Qp& qp, Advance& done) {
   }
 }
 
-}  // namespace
-
-Advance advance(Context& ctx, Qp& qp) {
+// advance() is inlined for ACKs, one of which comes with each lone message.
+[[gnu::always_inline]] inline Advance advance_inline(Context& ctx, Qp& qp) {
   auto& tx = qp.tx;
   Recovery& r = *tx.recovery;
   const Psn before = tx.una;
@@ -83,32 +72,19 @@ Advance advance(Context& ctx, Qp& qp) {
   return done;
 }
 
-Outcome on_progress(Context& ctx, Qp& qp, Psn before) {
-  auto& tx = qp.tx;
-  Recovery& r = *tx.recovery;
-  const uint32_t packets = static_cast<uint32_t>(distance(tx.una, before));
-  const bool full = r.open_window == ctx.config.window_packets && !r.short_of_memory;
-  const bool same_window = full && !r.loss.marked() && !qp.paced;
-  r.open_window = std::min(ctx.config.window_packets, r.open_window + packets);
-  r.probe.on_progress(ctx.now);
-  if (tx.una == tx.sent) end_flight(ctx, qp);
-  if (!same_window) update_window(ctx, qp);
-  tx.retries.refill(qp.retry_cnt, qp.rnr_retry);
-  skip_acknowledged(qp);
-  Outcome out = Outcome::wake_if(has_unsent(qp));
-  if (!tx.rnr_waiting) out |= arm_ack_timer(ctx, qp);
-  publish_completed(qp);
-  check_drained(ctx, qp);
-  return out;
-}
+}  // namespace
+
+Advance advance(Context& ctx, Qp& qp) { return advance_inline(ctx, qp); }
+
+Outcome on_progress(Context& ctx, Qp& qp, Psn before) { return on_progress_inline(ctx, qp, before); }
 
 Outcome acknowledge_until(Context& ctx, Qp& qp, Psn end) {
   const Psn before = qp.tx.una;
   if (distance(end, qp.tx.acked) > 0) qp.tx.acked = end;
-  const Advance done = advance(ctx, qp);
+  const Advance done = advance_inline(ctx, qp);
   if (!done.moved) return done.out;
   if (done.out.failed()) return done.out | Outcome::wake();
-  return done.out | on_progress(ctx, qp, before);
+  return done.out | on_progress_inline(ctx, qp, before);
 }
 
 }  // namespace uroce::transport

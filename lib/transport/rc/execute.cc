@@ -163,14 +163,6 @@ Checked execute_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
 // The response is the acknowledgement.
 constexpr Checked kAnswered{Step::stop, Outcome::wake()};
 
-void queue_response(Qp& qp, Resource& resource) {
-  auto& rx = qp.rx;
-  resource.msn = rx.count_message();
-  resource.pd = qp.pd;
-  qp.expect_next(resource.packets);
-  qp.responses.queue_response(qp.cold->replay, resource);
-}
-
 Checked execute_read(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const wire::Reth& reth = packet.reth;
   const Psn psn = packet.bth.psn;
@@ -179,7 +171,7 @@ Checked execute_read(Context& ctx, Qp& qp, const wire::Packet& packet) {
       translate(ctx, qp, reth.rkey, reth.va, reth.length, Access::remote_read).result != memory::AccessResult::ok) {
     return reject_key(ctx, qp, packet);
   }
-  return answer_read(qp, packet) ? kAnswered : reject(qp, psn, NakCode::invalid_request);
+  return answer_read(qp, packet, qp.packets_of(reth.length)) ? kAnswered : reject(qp, psn, NakCode::invalid_request);
 }
 
 // Atomic with respect to every engine and CPU that uses atomic instructions on the same word. Returns the old value.
@@ -277,22 +269,8 @@ Checked execute_placement_flush(Context& ctx, Qp& qp, const wire::Packet& packet
 
 }  // namespace
 
-bool answer_read(Qp& qp, const wire::Packet& packet) {
-  Resource* resource = qp.cold->replay.add();
-  if (resource == nullptr) return false;
-  const wire::Reth& reth = packet.reth;
-  *resource = {.first_psn = packet.bth.psn,
-               .packets = qp.packets_of(reth.length),
-               .va = reth.va,
-               .rkey = reth.rkey,
-               .length = reth.length,
-               .busy = true};
-  queue_response(qp, *resource);
-  return true;
-}
-
 bool answer_atomic(Qp& qp, const wire::Packet& packet, std::byte* word) {
-  Resource* resource = qp.cold->replay.add();
+  Resource* resource = qp.cold->replay.reuse();
   if (resource == nullptr) return false;
   *resource = {.first_psn = packet.bth.psn,
                .packets = 1,

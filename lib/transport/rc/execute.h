@@ -13,9 +13,29 @@ Outcome execute_request(Context& ctx, Qp& qp, const wire::Packet& packet);
 
 // --- Shared with the shortcuts of READs and atomics ---------------------------------------------------------------
 
-/// Keeps a READ, whose memory has been checked, and queues its response. False: the peer has more outstanding than was
-/// agreed (9.7.4.1.7), and nothing has been done.
-bool answer_read(Qp& qp, const wire::Packet& packet);
+/// The response to `resource`, which the request that was just executed has filled.
+inline void queue_response(Qp& qp, Resource& resource) {
+  auto& rx = qp.rx;
+  resource.msn = rx.count_message();
+  resource.pd = qp.pd;
+  qp.expect_next(resource.packets);
+  qp.responses.queue_response(qp.cold->replay, resource);
+}
+/// Keeps a READ, whose memory has been checked, and queues its response of so many packets. False: the peer has more
+/// outstanding than was agreed (9.7.4.1.7), and nothing has been done.
+inline bool answer_read(Qp& qp, const wire::Packet& packet, uint32_t packets) {
+  Resource* resource = qp.cold->replay.reuse();
+  if (resource == nullptr) return false;
+  const wire::Reth& reth = packet.reth;
+  *resource = {.first_psn = packet.bth.psn,
+               .packets = packets,
+               .va = reth.va,
+               .rkey = reth.rkey,
+               .length = reth.length,
+               .busy = true};
+  queue_response(qp, *resource);
+  return true;
+}
 /// The same for an atomic, which is run on `word`.
 bool answer_atomic(Qp& qp, const wire::Packet& packet, std::byte* word);
 /// Is memory aligned as an atomic needs it? Its address for the peer, which is checked apart, may differ.

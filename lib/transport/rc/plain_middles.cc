@@ -8,6 +8,7 @@
 #include "transport/qp/receive_queue.h"
 #include "transport/rc/completer.h"
 #include "transport/rc/plain_write.h"
+#include "transport/rc/progress.h"
 #include "transport/rc/request_packets.h"
 #include "transport/rc/responder.h"
 #include "transport/rc/response_receiver.h"
@@ -38,13 +39,12 @@ uint32_t emit_alike(Context& ctx, Qp& qp, const SendSlot& slot, const std::byte*
   const Opcode middle = slot.is_write() ? Opcode::rc_write_middle : Opcode::rc_send_middle;
   wire::Reth reth{slot.remote_addr + (uint64_t{tx.cursor.packet()} << qp.mtu_shift), slot.rkey, mtu};
   const uint32_t interval = ack_request_interval(qp);
-  PeerHeaders headers(ctx, qp);
+  PeerHeaders headers(ctx, qp, ctx.request_headers);
   uint32_t sent = 0;
   for (bool changed = false; left > 0 && !changed && !ctx.builder.full(); ++sent, --left) {
     const bool ack_request = ack_request_is_due(ctx, qp, interval);
     if (ack_request) note_ack_request(ctx, qp);
-    TxFrame& frame = ctx.builder.next();
-    ctx.builder.add_payload(frame, payload + (std::size_t{sent} << qp.mtu_shift), mtu);
+    TxFrame& frame = ctx.builder.next(payload + (std::size_t{sent} << qp.mtu_shift), mtu);
     std::byte* const extended =
         headers.write(frame, kOnlies ? Opcode::rc_write_only : middle, tx.sent, kOnlies ? wire::Reth::kBytes : 0,
                       {.ack_request = ack_request, .ecn = qp.ecn}, left > 1);
@@ -81,6 +81,11 @@ uint32_t emit_alike(Context& ctx, Qp& qp, const SendSlot& slot, const std::byte*
   return place_in_one(ctx, qp.pd, slot.sges()[0], static_cast<uint64_t>(index) << qp.mtu_shift, packet.payload);
 }
 
+Outcome on_other_write(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  ctx.hand.take(qp);
+  return on_request(ctx, qp, packet);
+}
+
 }  // namespace
 
 uint32_t transmit_alike(Context& ctx, Qp& qp, const SendSlot& slot) {
@@ -112,6 +117,45 @@ Outcome on_plain_middle(Context& ctx, Qp& qp, const wire::Packet& packet) {
 }
 
 template <Steps kSteps>
+Outcome on_plain_write_first(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  auto& rx = qp.rx;
+  const wire::Reth& reth = packet.reth;
+  const auto length = static_cast<uint32_t>(packet.payload.size());
+  if (packet.bth.psn != rx.expected || !rx.message.idle() || length != qp.mtu()) return on_other_write(ctx, qp, packet);
+  if (reth.length <= length || reth.length > kMaxMessage || !qp.access.has(Access::remote_write))
+    return on_other_write(ctx, qp, packet);
+  const auto place = translate(ctx, qp, reth.rkey, reth.va, reth.length, Access::remote_write);
+  if (place.result != memory::AccessResult::ok) return on_other_write(ctx, qp, packet);
+  place_write(place, packet.payload);
+  ctx.hand.take<kSteps>(qp);  // Until the payload is there nothing changes.
+  rx.message.begin_write(reth);
+  rx.message.add_to_write(length);
+  qp.expect_next(1);
+  return acknowledge_plain(ctx, qp, packet);
+}
+
+template <Steps kSteps>
+Outcome on_plain_write_last(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  auto& rx = qp.rx;
+  InboundMessage& message = rx.message;
+  const auto length = static_cast<uint32_t>(packet.payload.size());
+  if (packet.bth.psn != rx.expected || length - 1 >= qp.mtu() || message.later_wait() || message.recv_in_use())
+    return on_other_write(ctx, qp, packet);
+  if (message.kind() != InboundMessage::Kind::write || !message.fits_reth(wire::Op::last, length) ||
+      !qp.access.has(Access::remote_write))
+    return on_other_write(ctx, qp, packet);
+  const auto place = next_write_place(ctx, qp, {}, length, {});
+  if (place.result != memory::AccessResult::ok) return on_other_write(ctx, qp, packet);
+  place_write(place, packet.payload);
+  ctx.hand.take<kSteps>(qp);  // Until the payload is there nothing changes.
+  message.add_to_write(length);
+  message.end();
+  rx.count_message();
+  qp.expect_next(1);
+  return acknowledge_plain(ctx, qp, packet);
+}
+
+template <Steps kSteps>
 Outcome on_plain_middle_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
   auto& tx = qp.tx;
   const Psn psn = packet.bth.psn;
@@ -123,9 +167,13 @@ Outcome on_plain_middle_response(Context& ctx, Qp& qp, const wire::Packet& packe
   if (distance(slot->first_psn, tx.acked) > 0) tx.acked = slot->first_psn;
   ++tx.una;
   tx.recovery->loss.forget(psn, 1);
-  return on_progress(ctx, qp, psn);
+  return on_progress_inline(ctx, qp, psn);
 }
 
+template Outcome on_plain_write_first<Steps::unmarked>(Context&, Qp&, const wire::Packet&);
+template Outcome on_plain_write_first<Steps::marked>(Context&, Qp&, const wire::Packet&);
+template Outcome on_plain_write_last<Steps::unmarked>(Context&, Qp&, const wire::Packet&);
+template Outcome on_plain_write_last<Steps::marked>(Context&, Qp&, const wire::Packet&);
 template Outcome on_plain_middle<Steps::unmarked>(Context&, Qp&, const wire::Packet&);
 template Outcome on_plain_middle<Steps::marked>(Context&, Qp&, const wire::Packet&);
 template Outcome on_plain_middle_response<Steps::unmarked>(Context&, Qp&, const wire::Packet&);

@@ -7,6 +7,7 @@
 #include "transport/rc/ack_timer.h"
 #include "transport/rc/completer.h"
 #include "transport/rc/execute.h"
+#include "transport/rc/progress.h"
 #include "transport/rc/request_packets.h"
 #include "transport/rc/responder.h"
 #include "transport/rc/response_receiver.h"
@@ -37,7 +38,7 @@ bool try_read(const Context& ctx, Qp& qp, const wire::Packet& packet) {
   const wire::Reth& reth = packet.reth;
   if (reth.length - 1 >= qp.mtu() || !qp.access.has(Access::remote_read)) return false;
   const auto place = translate(ctx, qp, reth.rkey, reth.va, reth.length, Access::remote_read);
-  return place.result == memory::AccessResult::ok && answer_read(qp, packet);
+  return place.result == memory::AccessResult::ok && answer_read(qp, packet, 1);
 }
 
 bool try_atomic(const Context& ctx, Qp& qp, const wire::Packet& packet) {
@@ -50,12 +51,19 @@ bool try_atomic(const Context& ctx, Qp& qp, const wire::Packet& packet) {
 
 // --- Responses ----------------------------------------------------------------------------------------------------
 
-// Is it the whole response to the oldest request, and nothing else missing or kept?
-bool is_lone_response(const Qp& qp, const wire::Packet& packet) {
+// The oldest request, where this is its whole response and nothing else is missing or kept; otherwise nullptr.
+const SendSlot* answered_by(const Qp& qp, const wire::Packet& packet) {
   const Psn psn = packet.bth.psn;
   const SendSlot* const slot = awaiting(qp, psn);
-  if (slot == nullptr || slot->first_psn != psn || slot->packets != 1 || slot->num_sge != 1) return false;
-  return packet.bth.opcode == Opcode::rc_atomic_ack ? slot->is_atomic() : slot->is_read();
+  if (slot == nullptr || slot->first_psn != psn || slot->packets != 1 || slot->num_sge != 1) return nullptr;
+  const bool alike = packet.bth.opcode == Opcode::rc_atomic_ack ? slot->is_atomic() : slot->is_read();
+  return alike ? slot : nullptr;
+}
+
+[[gnu::noinline]] Outcome on_other_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  ctx.hand.take(qp);
+  const bool atomic = packet.bth.opcode == Opcode::rc_atomic_ack;
+  return atomic ? on_atomic_ack(ctx, qp, packet) : on_read_response(ctx, qp, packet);
 }
 
 // The bytes that the response carries; empty where it is wrong. The result of an atomic is delivered in the host's byte
@@ -80,7 +88,7 @@ PlainReads transmit_plain_reads(Context& ctx, Qp& qp) {
   auto& tx = qp.tx;
   const Psn first = tx.next;
   const uint32_t mtu = qp.mtu();
-  PeerHeaders headers(ctx, qp);
+  PeerHeaders headers(ctx, qp, ctx.request_headers);
   PlainReads done;
   for (uint32_t left = fetchable(qp); left > 0 && !ctx.builder.full(); --left) {
     const PlainWqe wqe(tx.sq.slot());
@@ -92,7 +100,7 @@ PlainReads transmit_plain_reads(Context& ctx, Qp& qp) {
     const auto place = translate(ctx, qp, wqe.sge.lkey, wqe.sge.addr, wqe.sge.length, Access::local_write);
     if (place.result != memory::AccessResult::ok) break;
     SendSlot& slot = qp.slot(tx.sq.next());
-    wqe.fill(slot, tx.sq.slot(), tx.next, tx.credits.next_message());
+    wqe.fill(slot, tx.next, tx.credits.next_message());
     ++tx.rd_atomic;
     emit_plain_read(ctx, qp, headers, slot, left > 1);
     tx.sq.advance(1);
@@ -116,19 +124,15 @@ Outcome on_plain_read(Context& ctx, Qp& qp, const wire::Packet& packet) {
 
 template <Steps kSteps>
 Outcome on_plain_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
-  const bool atomic = packet.bth.opcode == Opcode::rc_atomic_ack;
-  const auto general = atomic ? on_atomic_ack : on_read_response;
-  if (!is_lone_response(qp, packet)) {
-    ctx.hand.take(qp);
-    return general(ctx, qp, packet);
-  }
+  const SendSlot* const answered = answered_by(qp, packet);
+  if (answered == nullptr) return on_other_response(ctx, qp, packet);
   auto& tx = qp.tx;
-  const SendSlot& slot = qp.slot(tx.oldest);
+  const SendSlot& slot = *answered;
   const auto result = result_of(slot, packet);
   const bool placed = !result.empty() && place_in_one(ctx, qp.pd, slot.sges()[0], 0, result);
   ctx.hand.take<kSteps>(qp);  // Until the result is there nothing changes.
   if (!placed) [[unlikely]]
-    return general(ctx, qp, packet);
+    return on_other_response(ctx, qp, packet);
   const Psn psn = packet.bth.psn;
   if (distance(psn, tx.acked) > 0) tx.acked = psn;
   LossDetector& loss = tx.recovery->loss;
@@ -137,9 +141,14 @@ Outcome on_plain_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
   Outcome out = Outcome::wake_if(tx.credits.update(packet.aeth));
   ++tx.una;
   loss.forget(psn, 1);
-  out |= complete_oldest(ctx, qp, WcStatus::success);
+  if (slot.has(SendFlag::signaled) || qp.signal_all) {
+    out |= complete_oldest(ctx, qp, WcStatus::success);
+  } else {
+    --tx.rd_atomic;
+    ++tx.oldest;
+  }
   if (more_is_known(qp)) out |= advance(ctx, qp).out;
-  return out.failed() ? out : out | on_progress(ctx, qp, psn);
+  return out.failed() ? out : out | on_progress_inline(ctx, qp, psn);
 }
 
 template Outcome on_plain_response<Steps::unmarked>(Context&, Qp&, const wire::Packet&);

@@ -149,26 +149,27 @@ bool transmit_plain(Context& ctx, Qp& qp, Outcome& out) {
   return false;
 }
 
-bool may_transmit(const Qp& qp) { return (qp.state == QpState::rts || qp.state == QpState::sqd) && !qp.tx.rnr_waiting; }
-
 }  // namespace
 
-Transmitted transmit_requests(Context& ctx, Qp& qp) {
+Outcome transmit_requests(Context& ctx, Qp& qp) {
   auto& tx = qp.tx;
-  if (qp.state == QpState::error) return {false, Outcome::act(Outcome::kFlush)};
-  if (!may_transmit(qp)) return {};
+  if (qp.state != QpState::rts) [[unlikely]] {
+    if (qp.state == QpState::error) return Outcome::act(Outcome::kFlush);
+    if (qp.state != QpState::sqd) return {};
+  }
+  if (tx.rnr_waiting) return {};
   Outcome out;
   if (tx.lost.any()) {
     const Transmitted lost = transmit_lost(ctx, qp);
     out |= lost.out | begin_waiting(ctx, qp);
-    if (lost.more) return {true, out};
+    if (lost.more) return out | Outcome::wake();
   }
   for (bool plain = ctx.config.plain_path;;) {
-    if (plain && transmit_plain(ctx, qp, out)) return {false, out};
-    if (ctx.builder.full()) return {true, out};
+    if (plain && transmit_plain(ctx, qp, out)) return out;
+    if (ctx.builder.full()) return out | Outcome::wake();
     const bool fetched =
         tx.cursor.index() != tx.sq.next() || (qp.state == QpState::rts && has_posted(qp) && fetch_wqe(ctx, qp));
-    if (!fetched) return {false, out};
+    if (!fetched) return out;
     SendSlot& slot = qp.slot(tx.cursor.index());
     if (!slot.started) {
       if (may_start(ctx, qp, slot)) start(ctx, qp, slot);
@@ -186,7 +187,7 @@ Transmitted transmit_requests(Context& ctx, Qp& qp) {
     if (!attempt.sent) {
       // A request that is wrong fails in its turn, when all before it are complete.
       const bool wrong = slot.status != WcStatus::success && tx.cursor.index() == tx.oldest;
-      return {false, wrong ? out | Outcome::fail(Failure::requester, slot.status) : out};
+      return wrong ? out | Outcome::fail(Failure::requester, slot.status) : out;
     }
     out |= begin_waiting(ctx, qp);
     // Others like it may follow.

@@ -7,7 +7,8 @@
 
 namespace uroce::transport {
 
-/// Fetches, segments and sends until the builder is full or the QP may send no more.
-Transmitted transmit_requests(Context& ctx, Qp& qp);
+/// Fetches, segments and sends until the builder is full or the QP may send no more. The outcome wakes the QP when it
+/// could send more.
+Outcome transmit_requests(Context& ctx, Qp& qp);
 
 }  // namespace uroce::transport

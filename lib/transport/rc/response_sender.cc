@@ -54,6 +54,24 @@ bool send_read_response(Context& ctx, Qp& qp, PeerHeaders& headers, const Resour
   return true;
 }
 
+// The shortcut for the response of one packet to a READ: send_read_response() without what only several need. False: it
+// is another one, or the region has gone.
+bool send_only(Context& ctx, Qp& qp, PeerHeaders& headers, const Resource& resource, ResponseJob& job, bool more) {
+  const uint32_t length = resource.length;
+  if (!ctx.config.plain_path || job.next != 0 || job.end != 1 || length - 1 >= qp.mtu() || qp.ecn != 0) return false;
+  const auto place =
+      ctx.regions.translate(resource.rkey, resource.pd, resource.va, length, Access::remote_read, qp.qpn);
+  if (place.result != memory::AccessResult::ok) return false;
+  TxFrame& frame = ctx.builder.next(place.host, length);
+  frame.copy_payload = true;
+  store_aeth(headers.write(frame, opcode_of(qp, Opcode::rc_read_response_only), resource.first_psn, wire::Aeth::kBytes,
+                           {}, more),
+             qp, wire::Aeth::ack(0), resource.msn);
+  ctx.builder.add(frame);
+  ++job.next;
+  return true;
+}
+
 // The shortcut for the packets in the middle of a READ response: send_read_response() again and again, with one look-up
 // of the region. Returns whether it sent any.
 bool send_middles(Context& ctx, Qp& qp, PeerHeaders& headers, const Resource& resource, ResponseJob& job) {
@@ -67,28 +85,13 @@ bool send_middles(Context& ctx, Qp& qp, PeerHeaders& headers, const Resource& re
   Psn psn = resource.first_psn + job.next;
   const std::byte* at = place.host;
   for (; left > 0 && !ctx.builder.full(); --left, ++psn, at += qp.mtu()) {
-    TxFrame& frame = ctx.builder.next();
+    TxFrame& frame = ctx.builder.next(at, qp.mtu());
     frame.copy_payload = true;
-    ctx.builder.add_payload(frame, at, qp.mtu());
     headers.write(frame, opcode, psn, 0, {.ecn = qp.ecn}, left > 1);
     ctx.builder.add(frame);
   }
   job.next = job.end - 1 - left;
   return true;
-}
-
-void send_reply(Context& ctx, Qp& qp) {
-  auto& rx = qp.rx;
-  switch (qp.responses.reply_kind()) {
-    case wire::AethKind::ack: ctx.counters.acks_sent.add(); break;
-    case wire::AethKind::rnr_nak: ctx.counters.rnr_naks_sent.add(); break;
-    default: ctx.counters.add_nak_sent(qp.responses.nak_code()); break;
-  }
-  qp.responses.on_reply_sent();
-  if (qp.selective && !ack_says_all(ctx, qp)) return send_sack(ctx, qp);
-  TxFrame& frame = ctx.builder.next();
-  store_aeth(FrameBuilder::extended_headers(frame, *qp.route), qp, qp.responses.syndrome(), rx.msn);
-  finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, Opcode::rc_ack), qp.responses.reply_psn(), wire::Aeth::kBytes);
 }
 
 // 9.7.5.2.4: the region has gone after earlier packets of the response were sent. The NAK takes the next packet's PSN.
@@ -104,7 +107,7 @@ Outcome send_jobs(Context& ctx, Qp& qp) {
   ResponseQueue& responses = qp.responses;
   // Responses are paced only where marks report their congestion: the delay of requests says nothing about responses.
   const bool marked = qp.ecn != 0;
-  PeerHeaders headers(ctx, qp);
+  PeerHeaders headers(ctx, qp, ctx.response_headers);
   Outcome out;
   while (ResponseJob* const next = responses.next_job(store)) {
     if (ctx.builder.full()) break;
@@ -114,6 +117,8 @@ Outcome send_jobs(Context& ctx, Qp& qp) {
     if (resource.atomic) {
       send_atomic_ack(ctx, qp, headers, resource, more);
       ++job.next;
+    } else if (send_only(ctx, qp, headers, resource, job, more)) {
+      // It is sent in full.
     } else if (!(marked && qp.paced) && send_middles(ctx, qp, headers, resource, job)) {
       continue;
     } else if (marked && !may_send_data(ctx, qp)) {
@@ -128,6 +133,23 @@ Outcome send_jobs(Context& ctx, Qp& qp) {
 }
 
 }  // namespace
+
+void send_reply(Context& ctx, Qp& qp) {
+  auto& rx = qp.rx;
+  switch (qp.responses.reply_kind()) {
+    case wire::AethKind::ack: ctx.counters.acks_sent.add(); break;
+    case wire::AethKind::rnr_nak: ctx.counters.rnr_naks_sent.add(); break;
+    default: ctx.counters.add_nak_sent(qp.responses.nak_code()); break;
+  }
+  qp.responses.on_reply_sent();
+  if (qp.selective && !ack_says_all(ctx, qp)) return send_sack(ctx, qp);
+  TxFrame& frame = ctx.builder.next();
+  PeerHeaders headers(ctx, qp, ctx.ack_headers);
+  const Psn psn = qp.responses.reply_psn();
+  store_aeth(headers.write(frame, opcode_of(qp, Opcode::rc_ack), psn, wire::Aeth::kBytes, {}, false), qp,
+             qp.responses.syndrome(), rx.msn);
+  ctx.builder.add(frame);
+}
 
 Transmitted transmit_responses(Context& ctx, Qp& qp) {
   Outcome out;

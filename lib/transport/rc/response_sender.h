@@ -10,5 +10,7 @@ namespace uroce::transport {
 
 /// Sends queued responses, READs segmented into packets, then the reply. `more`: the burst is full, and some remain.
 Transmitted transmit_responses(Context& ctx, Qp& qp);
+/// Sends the reply, which is next (ResponseQueue::reply_is_next()). The builder has room.
+void send_reply(Context& ctx, Qp& qp);
 
 }  // namespace uroce::transport

@@ -67,12 +67,9 @@ Outcome on_timeout(Context& ctx, Qp& qp) {
   return retry_from(ctx, qp, tx.una);
 }
 
-}  // namespace
-
-Outcome on_ack_timer(Context& ctx, Qp& qp) {
+// The deadline is over.
+[[gnu::noinline]] Outcome on_deadline(Context& ctx, Qp& qp) {
   auto& tx = qp.tx;
-  if (tx.deadline == kNever) return {};
-  if (ctx.now < tx.deadline) return set_deadline(qp, tx.deadline);
   const Nanos late = ctx.now - tx.deadline;
   tx.deadline = kNever;
   if (tx.rnr_waiting) {
@@ -83,6 +80,15 @@ Outcome on_ack_timer(Context& ctx, Qp& qp) {
   if (awaits_turn(qp)) return arm_ack_timer(ctx, qp);
   if (tx.recovery->probe.excuses(late)) return set_deadline(qp, ctx.now + ProbeTimer::kSecondLook);
   return qp.selective ? on_silence(ctx, qp) : on_timeout(ctx, qp);
+}
+
+}  // namespace
+
+// Most timers end when there is nothing to wait for, or later.
+Outcome on_ack_timer(Context& ctx, Qp& qp) {
+  const Nanos deadline = qp.tx.deadline;
+  if (deadline == kNever) return {};
+  return ctx.now < deadline ? set_deadline(qp, deadline) : on_deadline(ctx, qp);
 }
 
 Outcome retry_from(const Context& ctx, Qp& qp, Psn psn) {

@@ -24,7 +24,7 @@ Outcome wake_if_more(const Transmitted& sent) { return sent.out | Outcome::wake_
 // completion of their SEND before that of its answer, as perftest's ib_send_lat does with events.
 bool answer_is_due(const Context& ctx, Qp& qp) {
   constexpr int32_t kInFlight = 1;
-  if (!ctx.alone || !qp.responses.reply_is_next()) return false;
+  if (!qp.rung || !ctx.alone || !qp.responses.reply_is_next()) return false;
   if (qp.responses.reply_kind() != wire::AethKind::ack || distance(qp.tx.next, qp.tx.una) > kInFlight) return false;
   const auto posted = lone_posted(qp);
   return posted && !takes_recv(*posted);
@@ -32,25 +32,31 @@ bool answer_is_due(const Context& ctx, Qp& qp) {
 
 // Responses leave first, because the peer waits for them; then requests.
 Outcome transmit_in_order(Context& ctx, Qp& qp) {
+  if (qp.responses.empty()) return qp.state == QpState::rts && !has_unsent(qp) ? Outcome{} : transmit_requests(ctx, qp);
   Outcome out;
   if (answer_is_due(ctx, qp)) {
     const Psn first = qp.tx.sent;
-    out = wake_if_more(transmit_requests(ctx, qp));
+    out = transmit_requests(ctx, qp);
     const bool answered = qp.tx.sent != first;
     if (answered) ctx.builder.end_burst();
     if (answered || out.failed()) return out | Outcome::wake();
   }
-  const Transmitted responses = transmit_responses(ctx, qp);
-  out |= wake_if_more(responses);
-  if (responses.more || responses.out.failed()) return out;
+  if (qp.responses.has_jobs()) {
+    const Transmitted responses = transmit_responses(ctx, qp);
+    out |= wake_if_more(responses);
+    if (responses.more || responses.out.failed()) return out;
+  } else {
+    if (ctx.builder.full()) return out | Outcome::wake();
+    send_reply(ctx, qp);
+  }
   if (qp.state == QpState::rts && !has_unsent(qp)) return out;
-  return out | wake_if_more(transmit_requests(ctx, qp));
+  return out | transmit_requests(ctx, qp);
 }
 
 // Requests and responses share the rate in turns.
 Outcome transmit_paced(Context& ctx, Qp& qp) {
   if (!qp.cold->pacer.take_turn_for_requests()) return transmit_in_order(ctx, qp);
-  const Outcome requests = wake_if_more(transmit_requests(ctx, qp));
+  const Outcome requests = transmit_requests(ctx, qp);
   if (requests.failed()) return requests | Outcome::wake_if(qp.responses.reply_pending());
   return requests | wake_if_more(transmit_responses(ctx, qp));
 }
@@ -58,8 +64,10 @@ Outcome transmit_paced(Context& ctx, Qp& qp) {
 }  // namespace
 
 Outcome transmit_rc(Context& ctx, Qp& qp) {
+  if (qp.tx.control_frames == 0 && !qp.paced) [[likely]]
+    return transmit_in_order(ctx, qp);
   Outcome out;
-  if (qp.tx.control_frames != 0) [[unlikely]] {
+  if (qp.tx.control_frames != 0) {
     out = send_control_frames(ctx, qp);
     if (qp.tx.control_frames != 0) return out | Outcome::wake();
   }

@@ -44,6 +44,32 @@ TEST(TimerWheel, AJumpOverManyDeadlinesFiresThemAll) {
   EXPECT_EQ(wheel.next_deadline(), kNever);
 }
 
+TEST(TimerWheel, AWheelIsQuietUntilItsFirstNodeMayBeDue) {
+  TimerWheel wheel;
+  EXPECT_EQ(wheel.quiet_until(), kNever);
+  TimerNode node;
+  const Nanos deadline(100 * kTick);
+  wheel.arm(node, deadline);
+  EXPECT_LE(wheel.quiet_until(), deadline);
+  bool fired = false;
+  for (Nanos now = wheel.quiet_until(); !fired && now <= deadline; now = wheel.quiet_until())
+    wheel.advance(now, [&](TimerNode&) { fired = true; });
+  EXPECT_TRUE(fired);
+}
+
+TEST(TimerWheel, AfterCatchingUpADeadlineThatHasPassedEndsInTheNextTick) {
+  TimerWheel wheel;
+  TimerNode node;
+  const Nanos now(1000 * kTick);
+  wheel.catch_up(now);
+  wheel.arm(node, Nanos(1));
+  bool fired = false;
+  wheel.advance(now, [&](TimerNode&) { fired = true; });
+  EXPECT_FALSE(fired);
+  wheel.advance(now + Nanos(kTick), [&](TimerNode&) { fired = true; });
+  EXPECT_TRUE(fired);
+}
+
 /// Between two that are due, any node may be armed or cancelled.
 TEST(TimerWheel, TakesNodesThatAreDueOneByOne) {
   TimerWheel wheel;

@@ -120,6 +120,38 @@ TEST_F(KifQueue, WhatItTookAndNoMoreAtTheEnd) {
   EXPECT_EQ(receive(receiver), std::vector<Bytes>{datagram(9, 100)});
 }
 
+// So a round can end with a whole super-frame.
+TEST_F(KifQueue, ABurstStopsBehindASuperFrame) {
+  Sender sender(true);
+  Receiver receiver(pool_, 0);
+  std::vector<rte_mbuf*> mbufs;
+  const auto send = [&](uint16_t first, std::size_t count, std::size_t bytes) {
+    for (std::size_t i = 0; i < count; ++i) {
+      mbufs.push_back(mbuf_of(datagram(static_cast<uint16_t>(first + i), bytes), SIZE_MAX));
+    }
+    ASSERT_EQ(sender.send(ends_[0], mbufs), mbufs.size());
+    mbufs.clear();
+  };
+  send(1, 5, 200);
+  send(50, 3, 200);
+  for (uint16_t single = 100; single < 103; ++single) send(single, 1, 20);
+  std::array<rte_mbuf*, 4> out;
+  const auto takes = [&](uint16_t count, Behind behind) {
+    EXPECT_EQ(receiver.receive(ends_[1], out), count);
+    EXPECT_EQ(receiver.behind(), behind);
+    rte_pktmbuf_free_bulk(out.data(), count);
+  };
+  takes(4, Behind::rest);
+  takes(1, Behind::more);
+  takes(3, Behind::more);
+  takes(3, Behind::none);
+  takes(0, Behind::none);
+  for (uint16_t single = 200; single < 204; ++single) send(single, 1, 20);
+  takes(4, Behind::more);
+  send_message({.gso_type = 1}, datagram(1, 100));
+  takes(0, Behind::none);
+}
+
 TEST_F(KifQueue, SingleFramesIfNobodyWantsOthers) {
   Sender sender(false);
   Receiver receiver(pool_, 0);

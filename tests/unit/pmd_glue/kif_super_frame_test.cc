@@ -65,12 +65,12 @@ std::vector<Bytes> take_apart(const Super& super) {
   if (!parts) return {};
   std::vector<Bytes> out;
   const std::size_t headers = parts->headers.length;
-  for (uint32_t i = 0; i < parts->segments(); ++i) {
+  for (uint32_t i = 0; i < parts->segments; ++i) {
     Bytes one(headers + parts->bytes_of(i));
     const auto all = std::span(super.bytes).subspan(headers);
     const auto segment = all.subspan(std::size_t{i} * parts->segment_bytes, parts->bytes_of(i));
     const uint16_t id = segment_id(super.bytes, all.first(parts->bytes_of(0)), segment, i);
-    write_segment_headers(one.data(), super.bytes, *parts, i, id);
+    SegmentHeaders(super.bytes, *parts).write(one.data(), i, id);
     std::ranges::copy(segment, one.begin() + static_cast<std::ptrdiff_t>(headers));
     out.push_back(std::move(one));
   }
@@ -80,6 +80,13 @@ std::vector<Bytes> take_apart(const Super& super) {
 SuperFault fault_of(const Super& super) {
   const auto parts = split(super.vnet, super.bytes, static_cast<uint32_t>(super.bytes.size()));
   return parts ? SuperFault{0xff} : parts.error();
+}
+
+TEST(SuperFrame, AWindowFillsThem) {
+  EXPECT_EQ(in_whole_super_frames(256, 4096), 17u * 15);
+  EXPECT_EQ(in_whole_super_frames(256, 1024), 4u * 62);
+  EXPECT_EQ(in_whole_super_frames(256, 256), 4u * 64);
+  EXPECT_EQ(in_whole_super_frames(61, 1024), 0u) << "none is full";
 }
 
 TEST(SuperFrame, ComesBackByteForByte) {

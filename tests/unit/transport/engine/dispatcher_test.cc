@@ -85,11 +85,11 @@ TEST_F(Dispatching, WakePutsTheQueuePairOnTheRunQueueOnce) {
 
 TEST_F(Dispatching, TheAckTimerEndsAtTheWheelsDeadline) {
   rc_->cold->wheel_deadline = kNow + std::chrono::microseconds(100);
-  rc_->timer_pending = true;
+  rc_->cold->timer_pending = true;
   dispatcher_.apply(*rc_, Outcome::act(Outcome::kAckTimer));
   EXPECT_TRUE(fire(kNow + std::chrono::microseconds(90)).ack.empty());
   EXPECT_EQ(fire(kNow + std::chrono::microseconds(110)).ack, std::vector<uint32_t>{0x11});
-  EXPECT_FALSE(rc_->timer_pending);
+  EXPECT_FALSE(rc_->cold->timer_pending);
 }
 
 TEST_F(Dispatching, TheHelloTimerFollowsDiscovery) {
@@ -143,13 +143,13 @@ TEST_F(Dispatching, QueuePairsThatCompleteWhenSentAreListedOnceInARow) {
 
 TEST_F(Dispatching, AForgottenQueuePairIsInNoListAndHasNoTimer) {
   rc_->cold->wheel_deadline = kNow + std::chrono::microseconds(100);
-  rc_->timer_pending = true;
+  rc_->cold->timer_pending = true;
   rc_->cold->pacer.charge(4096, 1'000'000'000, kNow);
   dispatcher_.apply(*rc_, Outcome::wake() | Outcome::act(Outcome::kAckTimer) | Outcome::act(Outcome::kPacingTimer));
   dispatcher_.forget(*rc_);
   EXPECT_TRUE(dispatcher_.run_queue().empty());
   EXPECT_EQ(dispatcher_.timers().next_deadline(), kNever);
-  EXPECT_FALSE(rc_->timer_pending);
+  EXPECT_FALSE(rc_->cold->timer_pending);
 }
 
 // --- Failures -------------------------------------------------------------------------------------------------------

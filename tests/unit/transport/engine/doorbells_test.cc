@@ -51,6 +51,27 @@ TEST(Doorbells, FurtherRingsOfAPosterComeAndGoWithTheFirst) {
   EXPECT_TRUE(doorbells.attach({first.get(), kEntries}, 99));
 }
 
+TEST(Doorbells, ALoneDoorbellIsTheOnlyOneOfTheOnlyRing) {
+  const auto first = test::make_aligned(queues::doorbell_bytes(kEntries));
+  const auto second = test::make_aligned(queues::doorbell_bytes(kEntries));
+  Doorbells doorbells;
+  EXPECT_EQ(doorbells.lone(), nullptr);
+  ASSERT_TRUE(doorbells.attach({first.get(), kEntries}, 7));
+  EXPECT_EQ(doorbells.lone(), nullptr);
+  queues::DoorbellFlag flags[2]{};
+  queues::DoorbellPoster poster(first.get(), kEntries);
+  poster.ring(flags[0], 10);
+  Doorbells::Ring* const ring = doorbells.lone();
+  ASSERT_NE(ring, nullptr);
+  EXPECT_EQ(ring->id, 7u);
+  poster.ring(flags[1], 11);
+  EXPECT_EQ(doorbells.lone(), nullptr) << "another one follows";
+  EXPECT_EQ(ring->reader.take(), 10u);
+  EXPECT_EQ(doorbells.lone(), ring);
+  ASSERT_TRUE(doorbells.attach({second.get(), kEntries}, 8));
+  EXPECT_EQ(doorbells.lone(), nullptr) << "another ring may have one";
+}
+
 // Rings with a memory of their own each.
 class Polling : public ::testing::Test {
  protected:

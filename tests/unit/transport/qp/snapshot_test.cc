@@ -33,6 +33,7 @@ class Hosts {
     bool srq = false;
     uint32_t parking_frames = 64;
     Mtu port_mtu = Mtu::mtu4096;
+    uint32_t window = 32;
   };
   explicit Hosts(const Options& options) : left_(host(options, 1)), right_(host(options, 2)), type_(options.type) {
     TestQp::Options qp{.qpn = 0x11, .type = options.type};
@@ -107,7 +108,7 @@ class Hosts {
   static EndpointOptions host(const Options& options, uint32_t number) {
     EndpointOptions host;
     host.engine.max_qps = 64;
-    host.engine.window_packets = 32;
+    host.engine.window_packets = options.window;
     host.engine.settings.retransmission = options.retransmission;
     host.engine.settings.congestion.algorithm = options.congestion;
     host.engine.settings.parking_frames = options.parking_frames;
@@ -537,7 +538,7 @@ TEST_F(SnapshotErrors, FieldsThatContradictEachOtherAreNamed) {
       {[](Qp& qp) { qp.rx.message.set_later_wait(true); }, "rx.message.later_wait"},
       {[](Qp& qp) { qp.paced = true; }, "paced"},
       {[](Qp& qp) { qp.route = nullptr; }, "route"},
-      {[](Qp& qp) { qp.timer_pending = true, qp.cold->wheel_deadline = kNever; }, "timer_pending"},
+      {[](Qp& qp) { qp.cold->timer_pending = true, qp.cold->wheel_deadline = kNever; }, "timer_pending"},
   };
   for (const Change& change : kChanges) {
     Hosts hosts({});
@@ -628,6 +629,24 @@ TEST(Migration, RoutesFollowTheirNextHop) {
   const auto sent = hosts.left_.sink().take();
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(std::memcmp(sent[0].bytes.data(), mac.bytes.data(), mac.bytes.size()), 0);
+}
+
+// An engine of another release may have it on the same port.
+TEST(Migration, AWindowMayBeALittleShorterThere) {
+  for (const auto& [there, refused] : {std::pair(31u, false), std::pair(17u, false), std::pair(16u, true)}) {
+    Hosts hosts({.retransmission = Retransmission::selective});
+    hosts.connect();
+    for (uint32_t i = 0; i < 4; ++i) hosts.post(WrOpcode::rdma_write, 3000);
+    hosts.left_.run(hosts.now_);
+    const Bytes snapshot = hosts.left_qp_->leave_engine(hosts.now_);
+    Hosts others({.retransmission = Retransmission::selective, .window = there});
+    others.connect();
+    (void)others.left_qp_->leave_engine(others.now_);
+    const auto entered = others.left_qp_->enter_engine(snapshot, others.now_);
+    const std::string text = entered ? "" : entered.error().text;
+    EXPECT_EQ(text.find("window_packets is 32") != std::string::npos, refused) << there << text;
+    EXPECT_EQ(entered.has_value(), !refused) << there << text;
+  }
 }
 
 TEST(Migration, AReceiveThatIsHeldStaysSo) {
