@@ -106,6 +106,12 @@ std::string way_out(std::string_view reason) {
   if (contains_any(reason, std::array{"Not enough memory available", "Cannot init memory"})) {
     return "; ask for less with -m, reserve more pages (sysctl vm.nr_hugepages=N), or give EAL --no-huge";
   }
+  if (reason.find("set_mempolicy: Operation not permitted") != reason.npos) {
+    return "; give EAL --no-huge, or the container CAP_SYS_NICE";
+  }
+  if (reason.find(" unavailable") != reason.npos && access("/sys/devices/system/cpu", F_OK) != 0) {
+    return "; mount /sys, where EAL finds the CPUs";
+  }
   return "";
 }
 

@@ -74,6 +74,11 @@ Result<KernelInterface> kernel_interface(std::string_view device) {
                          .udp = device.starts_with(kUdpDriver)};
 }
 
+const char* why_no_hugepages(const HostFacts& host) {
+  if (!host.hugepages) return "no hugepage is free";
+  return host.hugepages_refused ? kHugepagesRefused : "no hugetlbfs is mounted";
+}
+
 }  // namespace
 
 SplitWords split_words(int argc, const char* const* argv) {
@@ -123,7 +128,8 @@ HostFacts read_host_facts() {
   HostFacts facts{.hugepages = false,
                   .hugetlbfs_mounted = false,
                   .cards = !cards_for_programs().empty(),
-                  .hugetlbfs_closed = hugepages::closed_mount()};
+                  .hugetlbfs_closed = hugepages::closed_mount(),
+                  .hugepages_refused = !hugepages::may_be_placed()};
   for (const hugepages::HugePages& pages : hugepages::read()) {
     facts.hugepages |= pages.free != 0;
     facts.hugetlbfs_mounted |= pages.mounted;
@@ -162,13 +168,13 @@ Result<EalPlan> plan_eal(const std::vector<std::string>& args, const HostFacts& 
 
   const bool memory_said = has_option(*options, {"no-huge", "m", "socket-mem", "huge-dir", "legacy-mem"});
   const bool in_memory = has_option(*options, {"in-memory"});
-  const bool huge = host.hugepages && (host.hugetlbfs_mounted || in_memory);
+  const bool huge = host.hugepages && !host.hugepages_refused && (host.hugetlbfs_mounted || in_memory);
   if (!huge && !memory_said) {
     add("--no-huge");
     add("-m");
     add("512");
-    plan.notes.push_back(fmt::format("{}: running on 512 MiB of 4 KiB pages (--no-huge -m 512)",
-                                     host.hugepages ? "no hugetlbfs is mounted" : "no hugepage is free"));
+    plan.notes.push_back(
+        fmt::format("{}: running on 512 MiB of 4 KiB pages (--no-huge -m 512)", why_no_hugepages(host)));
   }
   plan.hugepages = !has_option(*options, {"no-huge"}) && plan.notes.empty();
   // EAL locks each mount of hugetlbfs, and ends where it may not. In memory it needs none, so it is told to look where

@@ -17,10 +17,14 @@ namespace uroce::glue {
 struct HostFacts {
   bool hugepages = true;  ///< at least one free hugepage
   bool hugetlbfs_mounted = true;
-  bool cards = false;             ///< Ethernet cards are bound to a driver for programs
-  bool hugetlbfs_closed = false;  ///< a hugetlbfs is mounted that this user may not open
+  bool cards = false;              ///< Ethernet cards are bound to a driver for programs
+  bool hugetlbfs_closed = false;   ///< a hugetlbfs is mounted that this user may not open
+  bool hugepages_refused = false;  ///< hugepages::may_be_placed() is false
 };
 HostFacts read_host_facts();
+
+/// Why a process with `hugepages_refused` has none.
+inline constexpr const char* kHugepagesRefused = "this container may not ask where hugepages lie (get_mempolicy)";
 
 /// Beginning of the file prefix that a process gets when it gives none; its process id follows.
 inline constexpr std::string_view kOwnPrefix = "uroce-";

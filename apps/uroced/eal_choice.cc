@@ -32,11 +32,13 @@ void add_defaults(EalChoice& choice, const Machine& machine) {
   if (!glue::names_option(args, {"no-pci", "a", "allow", "b", "block"})) args.push_back("--no-pci");
   if (!glue::names_option(args, {"no-telemetry", "telemetry"})) args.push_back("--no-telemetry");
   if (!glue::names_option(args, {"m", "no-huge", "socket-mem", "huge-dir", "legacy-mem"}) &&
-      machine.free_huge_bytes < kSmallMemory) {
+      (machine.huge_refused || machine.free_huge_bytes < kSmallMemory)) {
     args.insert(args.end(), {"--no-huge", "-m", "256"});
-    choice.notes.push_back(
-        fmt::format("{} MiB of 2 MiB hugepages are free here, but {} are needed; running on 256 MiB of 4 KiB pages",
-                    machine.free_huge_bytes >> 20, kSmallMemory >> 20));
+    choice.notes.push_back(fmt::format("{}; running on 256 MiB of 4 KiB pages",
+                                       machine.huge_refused
+                                           ? glue::kHugepagesRefused
+                                           : fmt::format("{} MiB of 2 MiB hugepages are free here, but {} are needed",
+                                                         machine.free_huge_bytes >> 20, kSmallMemory >> 20)));
   }
 }
 
@@ -54,6 +56,7 @@ Machine read_machine() {
     if (pages.page_bytes == kHugePage) machine.free_huge_bytes = pages.free * pages.page_bytes;
   }
   machine.free_huge_bytes = std::min(machine.free_huge_bytes, cgroup::Groups().huge_pages(kHugePage).left);
+  machine.huge_refused = !hugepages::may_be_placed();
   return machine;
 }
 

@@ -13,6 +13,7 @@ namespace uroce::daemon {
 struct Machine {
   std::vector<unsigned> cpus{};  ///< CPUs that it may run on, ascending
   uint64_t free_huge_bytes = 0;  ///< in 2 MiB pages, as far as its control group allows them
+  bool huge_refused = false;     ///< hugepages::may_be_placed() is false
 };
 Machine read_machine();
 

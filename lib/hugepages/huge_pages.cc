@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <mntent.h>
 #include <stddef.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 // The library's header has no linkage for C++, and includes nothing.
@@ -14,6 +15,7 @@ extern "C" {
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -66,5 +68,7 @@ bool closed_mount() {
   }
   return false;
 }
+
+bool may_be_placed() { return syscall(SYS_get_mempolicy, nullptr, nullptr, 0, nullptr, 0) == 0 || errno != EPERM; }
 
 }  // namespace uroce::hugepages

@@ -21,4 +21,8 @@ std::vector<HugePages> read();
 /// True if a hugetlbfs is mounted, of whatever size, that this process may not open. EAL ends there.
 bool closed_mount();
 
+/// False where a filter of system calls refuses get_mempolicy(2), as those of containers do by default. EAL asks where
+/// each huge page lies, and ends there.
+bool may_be_placed();
+
 }  // namespace uroce::hugepages

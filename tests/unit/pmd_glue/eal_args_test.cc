@@ -113,6 +113,16 @@ TEST(EalArgs, FallsBackToSmallPages) {
   EXPECT_TRUE(plan_eal({"--in-memory"}, HostFacts{true, false})->notes.empty()) << "memfd needs no mount";
 }
 
+TEST(EalArgs, TakesSmallPagesWhereHugePagesAreRefused) {
+  for (const char* said : {"--in-memory", "--no-telemetry"}) {
+    const auto plan = plan_eal({said}, HostFacts{.hugepages_refused = true});
+    ASSERT_TRUE(plan);
+    EXPECT_TRUE(contains(plan->args, "--no-huge"));
+    ASSERT_EQ(plan->notes.size(), 1u);
+    EXPECT_NE(plan->notes[0].find("get_mempolicy"), std::string::npos);
+  }
+}
+
 TEST(EalArgs, NeedsNoMountOfAnotherUser) {
   const HostFacts closed{.hugetlbfs_mounted = false, .hugetlbfs_closed = true};
   EXPECT_TRUE(contains(plan_eal({"--in-memory"}, closed)->args, "--huge-dir=/dev/null"));
