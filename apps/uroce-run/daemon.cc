@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include <unistd.h>
 
@@ -46,8 +47,13 @@ std::optional<SocketOwner> right_to_start(const std::string& socket) {
 /// One start, from the first look to the daemon that answers.
 class Start {
  public:
-  Start(DaemonUse& use, const Places& places, const fs::path& log, const fs::path& faults)
-      : use_(use), places_(places), log_(log), faults_(faults), socket_(socket_in_use()) {}
+  Start(DaemonUse& use, const Places& places, const DaemonStart& how)
+      : use_(use),
+        places_(places),
+        log_(how.folder / "uroced.log"),
+        faults_(how.faults),
+        keeps_user_(how.keeps_user),
+        socket_(socket_in_use()) {}
 
   /// Whether a daemon answers that stays for the command.
   bool answers(const VerbsLibrary& verbs) {
@@ -65,7 +71,7 @@ class Start {
       throw std::runtime_error(
           "no daemon answers, and there is no uroced to start; install uroced, or put it into PATH");
     use_.keep(socket_);
-    daemon_.emplace(places_.daemon, std::move(*owner), log_, faults_);
+    daemon_.emplace(places_.daemon, std::move(*owner), log_, options());
   }
 
   /// On the standard error, once.
@@ -99,6 +105,13 @@ class Start {
   }
 
  private:
+  std::vector<std::string> options() const {
+    std::vector<std::string> words;
+    if (!faults_.empty()) words = {"--faults", faults_};
+    if (keeps_user_) words.insert(words.end(), {"--user", ""});
+    return words;
+  }
+
   /// The seeds, to repeat the run.
   void say_its_faults() const {
     std::ifstream log(log_);
@@ -117,6 +130,7 @@ class Start {
   const Places& places_;
   const fs::path log_;
   const fs::path faults_;
+  const bool keeps_user_;
   const std::string socket_;
   std::optional<DemoDaemon> daemon_;
   bool said_ = false;
@@ -126,7 +140,7 @@ class Start {
 fs::path own_folder() {
   const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
   if (runtime != nullptr && *runtime != '\0' && access(runtime, W_OK) == 0) return fs::path(runtime) / "uroce";
-  return fs::temp_directory_path() / ("uroce-" + std::to_string(geteuid()));
+  return temporary_folder() / ("uroce-" + std::to_string(geteuid()));
 }
 
 }  // namespace
@@ -177,7 +191,7 @@ void refuse_faults(const fs::path& faults) {
 }
 
 void bring_up_daemon(DaemonUse& use, const Places& places, const VerbsLibrary& verbs, const DaemonStart& how) {
-  Start start(use, places, how.folder / "uroced.log", how.faults);
+  Start start(use, places, how);
   const auto begin = std::chrono::steady_clock::now();
   while (!start.answers(verbs)) {
     if (held_signal() != 0) return;

@@ -39,6 +39,9 @@ struct DaemonStart {
   std::filesystem::path folder;    ///< for its output
   std::filesystem::path faults{};  ///< its rules: it must be the one that starts; empty: none
   bool aloud = true;               ///< says on stderr that it started one; the rules' seeds stand there always
+  /// Root's daemon stays root. In a container it may lack the right to become another user, and for the command alone
+  /// it need not.
+  bool keeps_user = false;
 };
 /// Makes a daemon answer at that socket: waits for one that is starting or ending, and starts one where there is none.
 /// Returns early when a signal is held. Throws std::runtime_error.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace uroce::run {
 
@@ -33,8 +35,11 @@ int open_own(const fs::path& folder) {
 }  // namespace
 
 RunFolder::RunFolder() {
-  std::string name = (fs::temp_directory_path() / kPrefix).string() + "XXXXXX";
-  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error(name + ": " + std::strerror(errno));
+  std::string name = (temporary_folder() / kPrefix).string() + "XXXXXX";
+  if (mkdtemp(name.data()) == nullptr) {
+    throw std::runtime_error("cannot make folder " + name + ": " + std::strerror(errno) +
+                             "; set TMPDIR to a short path that this user can write to");
+  }
   path_ = fs::canonical(name);
   lock_ = open_own(path_);
   if (lock_ < 0 || flock(lock_, LOCK_EX) != 0) {
@@ -47,6 +52,14 @@ RunFolder::~RunFolder() {
   std::error_code ignored;
   fs::remove_all(path_, ignored);
   close(lock_);
+}
+
+fs::path temporary_folder() {
+  constexpr std::string_view kLongest = "/uroce-run.XXXXXX/uroced.sock";
+  std::error_code failed;
+  const fs::path chosen = fs::canonical(fs::temp_directory_path(failed), failed);
+  if (failed) throw std::runtime_error("TMPDIR is no folder: " + failed.message() + "; set it to one, or unset it");
+  return chosen.string().size() + kLongest.size() < sizeof(sockaddr_un::sun_path) ? chosen : "/tmp";
 }
 
 void make_own(const fs::path& folder) {
@@ -63,7 +76,7 @@ void make_own(const fs::path& folder) {
 
 void remove_abandoned() {
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(fs::temp_directory_path(ignored), ignored)) {
+  for (const auto& entry : fs::directory_iterator(temporary_folder(), ignored)) {
     if (!entry.path().filename().string().starts_with(kPrefix)) continue;
     const int fd = open_own(entry.path());
     if (fd < 0) continue;

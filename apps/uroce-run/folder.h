@@ -21,6 +21,10 @@ class RunFolder {
   int lock_ = -1;
 };
 
+/// TMPDIR's, or /tmp where the paths of sockets below it would be too long (unix(7)), as build tools have it. Throws
+/// std::runtime_error.
+std::filesystem::path temporary_folder();
+
 /// Makes a folder that no other user may use, unless it is there. Throws std::runtime_error when it is another user's.
 void make_own(const std::filesystem::path& folder);
 

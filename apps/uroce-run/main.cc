@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <fstream>
 #include <iostream>
@@ -124,19 +125,33 @@ struct Options {
   CiOptions ci{};
 };
 
+/// Called before the command runs, too: a report that cannot be written is known before a long test, and an older one
+/// is gone.
+std::ofstream open_junit(const CiOptions& options) {
+  std::error_code ignored;
+  fs::create_directories(options.junit.parent_path(), ignored);
+  std::ofstream file(options.junit);
+  if (!file) {
+    throw std::runtime_error("cannot write " + options.junit.string() + ": " + std::strerror(errno) +
+                             "; --junit names the file");
+  }
+  return file;
+}
+
 /// Returns the exit code.
 int tell_ci(const CiOptions& options, const std::vector<std::string>& command, int code) {
   const CiReport report = CiReport::of_daemon();
   report.print(options, std::cerr);
   if (!options.junit.empty()) {
-    std::ofstream file(options.junit);
+    std::ofstream file = open_junit(options);
     report.write_junit(options, command, code, file);
-    if (!file.flush()) throw std::runtime_error("cannot write " + options.junit.string() + "; --junit names the file");
+    if (!file.flush()) throw std::runtime_error("cannot write " + options.junit.string() + "; is its disk full?");
   }
   return report.exit_code(options, code);
 }
 
 int run(const std::vector<std::string>& command, const Options& options) {
+  if (!options.ci.junit.empty()) open_junit(options.ci);
   const auto places = find_places();
   if (!places)
     throw std::runtime_error(
@@ -157,7 +172,9 @@ int run(const std::vector<std::string>& command, const Options& options) {
   }
   // A daemon that began or ended between the two questions is noticed here.
   if (devices == 0 || kept == DaemonUse::Kept::ending || use.keep(socket_in_use()) != kept) {
-    bring_up_daemon(use, *places, verbs, {.folder = folder.path(), .faults = options.faults, .aloud = !options.ci.on});
+    bring_up_daemon(
+        use, *places, verbs,
+        {.folder = folder.path(), .faults = options.faults, .aloud = !options.ci.on, .keeps_user = options.ci.on});
   } else if (!options.faults.empty()) {
     refuse_faults(options.faults);
   }
@@ -203,7 +220,7 @@ bool take_option(const std::vector<std::string>& words, std::size_t& at, Options
   } else if (option == "--faults") {
     options.faults = fs::absolute(value);
   } else if (option == "--junit") {
-    options.ci.junit = value;
+    options.ci.junit = fs::absolute(value);
   } else if (option != "--fail-on" || !set_fail_on(options.ci, value)) {
     return false;
   }

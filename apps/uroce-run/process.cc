@@ -83,7 +83,7 @@ void watch_until_end(pid_t pid, std::vector<Watch> watches) {
 
 /// The lock stays open; nothing else that this process or its caller has open may live as long as the daemon.
 [[noreturn]] void become_daemon(const std::filesystem::path& program, const message::SocketOwner& owner,
-                                const std::filesystem::path& log, const std::filesystem::path& faults) {
+                                const std::filesystem::path& log, const std::vector<std::string>& options) {
   constexpr int kLock = 3;
   setsid();  // the terminal's Ctrl-C is for the program, not for the daemon
   const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -96,21 +96,19 @@ void watch_until_end(pid_t pid, std::vector<Watch> watches) {
   if (lock != kLock) dup2(lock, kLock);
   close_range(kLock + 1, ~0U, 0);
   setenv("UROCED_LOCK", std::to_string(kLock).c_str(), 1);
-  const std::string socket = std::filesystem::absolute(owner.socket()).string();
-  if (chdir("/") == 0) {
-    const char* const option = faults.empty() ? nullptr : "--faults";
-    execl(program.c_str(), "uroced", "--demo", "--socket", socket.c_str(), option, faults.c_str(), nullptr);
-  }
+  std::vector<std::string> words{"uroced", "--demo", "--socket", std::filesystem::absolute(owner.socket()).string()};
+  words.insert(words.end(), options.begin(), options.end());
+  if (chdir("/") == 0) execv(program.c_str(), pointers(words).data());
   _exit(127);
 }
 
 }  // namespace
 
 DemoDaemon::DemoDaemon(const std::filesystem::path& program, message::SocketOwner owner,
-                       const std::filesystem::path& log, const std::filesystem::path& faults) {
+                       const std::filesystem::path& log, const std::vector<std::string>& options) {
   pid_ = fork();
   if (pid_ < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
-  if (pid_ == 0) become_daemon(program, owner, log, faults);
+  if (pid_ == 0) become_daemon(program, owner, log, options);
   owner.leave_file();
 }
 

@@ -15,10 +15,10 @@ namespace uroce::run {
 /// A daemon that this process started, and that ends by itself once nobody needs it.
 class DemoDaemon {
  public:
-  /// Starts `program --demo --socket SOCKET`, with a file of fault rules unless that is empty, and leaves the right to
-  /// the socket to it. Its output goes to `log`. Throws std::runtime_error.
+  /// Starts `program --demo --socket SOCKET` with these options, and leaves the right to the socket to it. Its output
+  /// goes to `log`. Throws std::runtime_error.
   DemoDaemon(const std::filesystem::path& program, message::SocketOwner owner, const std::filesystem::path& log,
-             const std::filesystem::path& faults);
+             const std::vector<std::string>& options);
   /// False once the daemon has ended.
   bool alive();
   /// For one that does not serve.

@@ -83,6 +83,23 @@ class Ci(harness.Case):
             time.sleep(0.05)
         self.assertFalse(socket.parent.exists())
 
+    def test_a_long_tmpdir(self):
+        """Build tools have one below which no path of a socket fits."""
+        folder = self.directory / "/".join(["a-long-name"] * 10)
+        folder.mkdir(parents=True)
+        said = self.finish(self.start([RUN, "--ci", "sh", "-c", "echo socket $UROCE_SOCKET"], env={"TMPDIR": str(folder)}), 60)
+        self.assertIn("socket /tmp/", said)
+        self.assertEqual(list(folder.iterdir()), [])
+
+    def test_where_the_report_goes(self):
+        """Its folder is made. A report that cannot be written is told before the command runs, and not hours later."""
+        env = {"TMPDIR": str(self.directory)}
+        report = self.directory / "new" / "folder" / "report.xml"
+        self.finish(self.start([RUN, "--ci", "--junit", report, "true"], env=env), 60)
+        self.assertIn("<testsuite", report.read_text())
+        program = self.start([RUN, "--ci", "--junit", self.directory, "echo", "it ran"], env=env)
+        self.assertRegex(self.finish(program, 60, 1), rf"^uroce-run: cannot write {self.directory}: Is a directory; --junit names the file\n$")
+
     @staticmethod
     def command_lines():
         for process in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
