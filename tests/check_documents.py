@@ -260,7 +260,7 @@ class Check:
                         if not any((self.root / n).exists() for n in names) and word not in self.programs.outputs:
                             self.fault(document.name, number, f"there is no {word}: correct the path")
                     elif "/" not in word and re.search(r"\w\.(?:cc|h|py|sh|toml)$", word) and word not in self.names:
-                        if not word.startswith(("example", "verbs.h", "dpdk-devbind", "get-vfio")):  # other projects' files
+                        if not word.startswith(("example", "verbs.h", "dpdk-devbind", "get-vfio", "rdma-test")):  # other projects' files
                             self.fault(document.name, number, f"no file is named {word}: correct it")
 
     def link(self, document, number, target):
