@@ -29,11 +29,20 @@ OLDEST_LANES = "rc=3,srq=2,uc=1,ud=1"  # an estate of version 1 has no XRC
 LOSS = {"seed": 7, "lose": 0.01, "repeat": 0, "delay": 0}
 
 
+def least_descriptors(process, looks=20):
+    """What it keeps: of those that it opens for a moment alone some look finds none."""
+    counts = []
+    for _ in range(looks):
+        counts.append(len(list((process / "fd").iterdir())))
+        time.sleep(0.01)
+    return min(counts)
+
+
 def holdings(daemon):
     """Descriptors and mappings of a daemon, and its memory in KiB."""
     process = pathlib.Path(f"/proc/{daemon.process.pid}")
     status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
-    return {"descriptors": len(list((process / "fd").iterdir())), "mappings": len((process / "maps").read_text().splitlines()),
+    return {"descriptors": least_descriptors(process), "mappings": len((process / "maps").read_text().splitlines()),
             "memory": int(status["RssAnon"].split()[0])}
 
 
