@@ -18,6 +18,7 @@ namespace uroce::glue {
 namespace {
 
 constexpr auto kAnswerTimeout = std::chrono::seconds(5);
+constexpr Nanos kTryAgain = std::chrono::milliseconds(20);
 constexpr Nanos kTellInterval = std::chrono::seconds(1);
 constexpr std::size_t kLargestFile = std::size_t{1} << 20;
 
@@ -31,26 +32,51 @@ void FaultDesk::note_added(const faults::Rules& added) const {
   }
 }
 
-Result<void> FaultDesk::begin(std::vector<Place> places, std::string_view text, std::string_view source) {
+Result<void> FaultDesk::begin(std::vector<Place> places, std::string_view text, std::string_view source,
+                              std::function<void()> wake) {
+  wake_ = std::move(wake);
   places_ = std::move(places);
   current_.resize(places_.size());
-  auto added = rules_.add(text, source);
+  for (const Place& place : places_) {
+    qps_.push_back(std::make_unique<FaultedQps>(*place.device, place.queue->engine()));
+    events_.add_place({place.device, place.port});
+  }
+  auto added = rules_.add(text, source, clock_.now());
   if (!added) return std::unexpected(added.error());
   if (added->empty()) return {};
   note_added(*added);
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    current_[i] = places_[i].queue->make_faults(*added, places_[i].device);
-    places_[i].queue->set_faults(current_[i].get());
-  }
+  count_call_rules();
+  events_.add(*added);
+  const faults::Rules of_frames = faults::of(faults::Subject::frames, *added);
+  if (of_frames.empty()) return {};
+  current_ = made_for(of_frames);
+  for (std::size_t i = 0; i < places_.size(); ++i) places_[i].queue->set_faults(current_[i].get());
   return {};
+}
+
+std::vector<std::unique_ptr<PortFaults>> FaultDesk::made_for(const faults::Rules& rules) const {
+  std::vector<std::unique_ptr<PortFaults>> made;
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    made.push_back(places_[i].queue->make_faults(rules, places_[i].device->config().name, *qps_[i]));
+  }
+  return made;
+}
+
+std::optional<faults::CallFate> FaultDesk::fate_of(const faults::MadeCall& call) const {
+  if (!has_call_rules_.load(std::memory_order_relaxed)) return std::nullopt;
+  return faults::fate_of(rules_.all(), call, clock_.now());
 }
 
 Result<faults::Rules> FaultDesk::add(std::string_view text, std::string_view source) {
   const std::scoped_lock lock(mutex_);
-  auto added = rules_.add(text, source);
+  auto added = rules_.add(text, source, clock_.now());
   if (!added || added->empty()) return added;
   note_added(*added);
+  count_call_rules();
   if (auto done = install(rules_.all()); !done) return std::unexpected(done.error());
+  events_.add(*added);
+  (void)events_.take_turn(clock_.now());
+  wake_();
   return added;
 }
 
@@ -62,15 +88,20 @@ Result<void> FaultDesk::remove(std::optional<uint32_t> number) {
   } else if (auto removed = rules_.remove(*number); !removed) {
     return removed;
   }
+  count_call_rules();
+  events_.keep(rules_.all());
   return install(rules_.all());
 }
 
-Result<void> FaultDesk::install(const faults::Rules& rules) {
-  std::vector<std::unique_ptr<PortFaults>> next;
+void FaultDesk::count_call_rules() {
+  has_call_rules_.store(!faults::of(faults::Subject::calls, rules_.all()).empty(), std::memory_order_relaxed);
+}
+
+Result<void> FaultDesk::install(const faults::Rules& all) {
+  const faults::Rules rules = faults::of(faults::Subject::frames, all);
   const bool had_rules = std::ranges::any_of(current_, [](const auto& one) { return one != nullptr; });
   if (rules.empty() && !had_rules) return {};
-  for (const Place& place : places_) next.push_back(place.queue->make_faults(rules, place.device));
-  if (auto done = replace(std::move(next)); !done || !rules.empty()) return done;
+  if (auto done = replace(made_for(rules)); !done || !rules.empty()) return done;
   // Without a rule, kept frames go on. Then nothing stands between port and engine any more.
   for (std::size_t i = 0; i < places_.size(); ++i) {
     if (auto idle = wait_until(places_[i], [&] { return current_[i]->is_idle(); }); !idle) return idle;
@@ -97,7 +128,7 @@ Result<void> FaultDesk::wait_until(const Place& place, const auto& done) const {
   while (!done()) {
     if (std::chrono::steady_clock::now() > until) {
       return fail(ETIMEDOUT, fmt::format("fault rules of {} wait: an engine does not answer; is its lcore running?",
-                                         place.device));
+                                         place.device->config().name));
     }
     place.worker->waker().wake_always();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -105,11 +136,14 @@ Result<void> FaultDesk::wait_until(const Place& place, const auto& done) const {
   return {};
 }
 
-void FaultDesk::tell(Nanos now) {
+Nanos FaultDesk::take_turn(Nanos now) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock() || now < next_told_) return;
-  next_told_ = now + kTellInterval;
-  tell_all();
+  if (!lock.owns_lock()) return now + kTryAgain;
+  if (now >= next_told_) {
+    next_told_ = now + kTellInterval;
+    tell_all();
+  }
+  return events_.take_turn(now);
 }
 
 void FaultDesk::tell_all() {

@@ -1,7 +1,9 @@
 // The fault rules of a stack: they come and go while its engines run.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -13,8 +15,12 @@
 #include <uroce/error.h>
 
 #include "base/time.h"
+#include "control/device.h"
+#include "faults/calls.h"
 #include "faults/rule_set.h"
-#include "pmd_glue/port_faults.h"
+#include "pmd_glue/clock.h"
+#include "pmd_glue/fault_events.h"
+#include "pmd_glue/faulted_qps.h"
 #include "pmd_glue/worker.h"
 
 namespace uroce::glue {
@@ -25,7 +31,8 @@ class FaultDesk {
   struct Place {
     Worker* worker = nullptr;
     PortQueue* queue = nullptr;
-    std::string device{};
+    std::shared_ptr<control::Device> device{};
+    Port* port = nullptr;
   };
 
   /// `seed`: for rules without one.
@@ -34,34 +41,45 @@ class FaultDesk {
   ~FaultDesk();
 
   /// Before the first round, once: the port queues, which live until ~FaultDesk, and the first rules. Errors: those of
-  /// RuleSet::add().
-  Result<void> begin(std::vector<Place> places, std::string_view text, std::string_view source);
+  /// RuleSet::add(). `wake`: so that take_turn() is called soon.
+  Result<void> begin(std::vector<Place> places, std::string_view text, std::string_view source,
+                     std::function<void()> wake);
   /// Errors: those of RuleSet::add(); ETIMEDOUT (an engine does not answer): the rules are there, and hold once it
   /// does.
   Result<faults::Rules> add(std::string_view text, std::string_view source);
   /// Removes one rule, or all; kept frames go on at once when no rule is left. Errors: ENOENT; ETIMEDOUT.
   Result<void> remove(std::optional<uint32_t> number);
   faults::Rules list() const { return rules_.all(); }
-  /// Notes what rules have done since the last time, a line for each rule, once a second. One thread.
-  void tell(Nanos now);
+  /// The effect of the rules on a call. It is cheap where none is for calls.
+  std::optional<faults::CallFate> fate_of(const faults::MadeCall& call) const;
+  /// Raises the events that are due, and notes what rules have done since the last time, a line for each rule, once a
+  /// second. Returns when it wants to be called again at the latest. One thread.
+  Nanos take_turn(Nanos now);
 
  private:
   struct Told {
     uint64_t hits = 0, overflow = 0;
   };
 
+  void count_call_rules();
+  std::vector<std::unique_ptr<PortFaults>> made_for(const faults::Rules& rules) const;
   void note_added(const faults::Rules& added) const;
-  /// Puts the rules of now, or none at all, where the engines find them, and waits until they do.
-  Result<void> install(const faults::Rules& rules);
+  /// Puts the rules for frames, or none at all, where the engines find them, and waits until they do.
+  Result<void> install(const faults::Rules& all);
   Result<void> replace(std::vector<std::unique_ptr<PortFaults>> next);
   Result<void> wait_until(const Place& place, const auto& done) const;
   void tell_all();
 
   faults::RuleSet rules_;
+  const TscClock clock_;
+  std::atomic<bool> has_call_rules_{false};
   std::vector<Place> places_;
+  std::vector<std::unique_ptr<FaultedQps>> qps_;      ///< by place
   std::mutex mutex_;                                  ///< guards what follows, and changes
   std::vector<std::unique_ptr<PortFaults>> current_;  ///< by place; nullptr without rules
   Nanos next_told_{0};
+  FaultEvents events_;
+  std::function<void()> wake_;
   std::map<uint32_t, Told> told_;  ///< by the rule's number
 };
 

@@ -16,7 +16,7 @@ void complete_ip_checksum(const rte_mbuf& sent, std::byte* bytes) {
   ip->hdr_checksum = rte_ipv4_cksum(ip);
 }
 
-void FrameTap::add(const rte_mbuf& frame, bool outbound) {
+void FrameTap::add(const rte_mbuf& frame, bool outbound, uint32_t fault_rule) {
   const uint64_t needed = message::capture_record_bytes(frame.pkt_len);
   const uint64_t to_end = message::kCaptureBytes - (written_ & (message::kCaptureBytes - 1));
   const uint64_t skipped = to_end < needed ? to_end : 0;
@@ -37,7 +37,10 @@ void FrameTap::add(const rte_mbuf& frame, bool outbound) {
     written_ += skipped;
   }
   std::byte* to = at(written_);
-  const CaptureRecord record{static_cast<uint64_t>(now_.count()), frame.pkt_len, outbound ? 1u : 0u};
+  const CaptureRecord record{.time_ns = static_cast<uint64_t>(now_.count()),
+                             .length = frame.pkt_len,
+                             .outbound = outbound ? 1u : 0u,
+                             .fault_rule = fault_rule & 0x7fffffff};
   std::memcpy(to, &record, sizeof record);
   std::byte* const bytes = to + sizeof record;
   to = bytes;

@@ -22,8 +22,8 @@ class FrameTap {
 
   /// Sets the time of the current burst.
   void set_time(Nanos now) { now_ = now; }
-  /// Copies a whole frame with all its segments.
-  void add(const rte_mbuf& frame, bool outbound);
+  /// Copies a whole frame with all its segments. `fault_rule`: see CaptureRecord.
+  void add(const rte_mbuf& frame, bool outbound, uint32_t fault_rule = 0);
 
  private:
   std::byte* at(uint64_t position) const { return records_ + (position & (message::kCaptureBytes - 1)); }

@@ -60,4 +60,15 @@ Result<void> Port::make_pool(uint32_t receiving, uint32_t engines) {
                                        count, room_, (uint64_t{count} * (room_ + 320)) >> 20));
 }
 
+void Port::cut(bool away) {
+  cut_.store(away, std::memory_order_relaxed);
+  // A link that changes is up once refresh_link() sees that.
+  link_up_.store(!away && !link_changes(), std::memory_order_relaxed);
+}
+
+void Port::look_at_link() {
+  if (!cut_.load(std::memory_order_relaxed)) refresh_link();
+  if (cut_.load(std::memory_order_relaxed)) link_up_.store(false, std::memory_order_relaxed);
+}
+
 }  // namespace uroce::glue

@@ -132,6 +132,10 @@ class Port {
 
   /// Any thread: the last result of refresh_link().
   bool link_up() const { return link_up_.load(std::memory_order_relaxed); }
+  /// Takes the link away, whatever refresh_link() sees, or gives it back. Any thread.
+  void cut(bool away);
+  /// refresh_link(), where the link is not cut. One thread.
+  void look_at_link();
   /// Any thread: the card was taken out, or the interface under a driver deleted. It does not come back: start the
   /// stack again for a new one.
   bool gone() const { return gone_.load(std::memory_order_relaxed); }
@@ -200,6 +204,7 @@ class Port {
   bool started_ = false;
   std::atomic<bool> link_up_{false};
   std::atomic<bool> gone_{false};
+  std::atomic<bool> cut_{false};
   PollerPause pause_;
   message::Belongings* inherited_ = nullptr;  ///< until start() has returned
   std::string device_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 namespace uroce::glue {
 
@@ -20,10 +21,11 @@ void remove_first(std::span<rte_mbuf*> all, std::size_t& count, std::size_t take
 }  // namespace
 
 PortFaults::PortFaults(const faults::Rules& rules, std::string_view device, const Port& port, TxPath& path,
-                       faults::FaultCounters& counters)
+                       faults::FaultCounters& counters, EndingQps& qps)
     : port_(port),
       path_(path),
-      faults_(rules, device, rte_pktmbuf_data_room_size(port.pool()) - RTE_PKTMBUF_HEADROOM, counters),
+      qps_(qps),
+      faults_(rules, device, rte_pktmbuf_data_room_size(port.pool()) - RTE_PKTMBUF_HEADROOM, counters, &qps),
       has_rules_(!rules.empty()) {}
 
 PortFaults::~PortFaults() {
@@ -49,7 +51,18 @@ rte_mbuf* PortFaults::copy(std::span<const std::byte> frame) const {
   return mbuf;
 }
 
+bool PortFaults::take(Way way, rte_mbuf& mbuf) {
+  const bool goes_on = faults_.take(way, bytes_in(mbuf), now_);
+  if (tap_ != nullptr && faults_.acted() != 0) tap_->add(mbuf, way == Way::tx, faults_.acted());
+  if (const Nanos stall = faults_.take_stall(); stall.count() != 0) std::this_thread::sleep_for(stall);
+  return goes_on;
+}
+
 void PortFaults::send_due() {
+  // Frames that came before belong to the life of the queue pair.
+  if (received_count_ == 0) {
+    for (const uint32_t qpn : faults_.take_ended()) qps_.end(qpn, now_);
+  }
   release_sent();
   send_waiting();
   idle_.store(due() == kNever, std::memory_order_release);
@@ -63,7 +76,7 @@ uint16_t PortFaults::push(std::span<rte_mbuf*> mbufs) {
     if (waiting_count_ == waiting_.size()) send_waiting();
     if (waiting_count_ == waiting_.size()) break;
     rte_mbuf* const mbuf = mbufs[taken++];
-    if (faults_.take(Way::tx, bytes_in(*mbuf), now_)) {
+    if (take(Way::tx, *mbuf)) {
       waiting_[waiting_count_++] = mbuf;
     } else {
       rte_pktmbuf_free(mbuf);
@@ -90,7 +103,7 @@ void PortFaults::send_waiting() {
 }
 
 void PortFaults::put_received(rte_mbuf* mbuf) {
-  if (faults_.take(Way::rx, bytes_in(*mbuf), now_)) {
+  if (take(Way::rx, *mbuf)) {
     received_[received_count_++] = mbuf;
   } else {
     rte_pktmbuf_free(mbuf);
@@ -115,6 +128,6 @@ uint16_t PortFaults::take_received(std::span<rte_mbuf*> out) {
   return static_cast<uint16_t>(count);
 }
 
-bool PortFaults::take_loopback(rte_mbuf& mbuf) { return faults_.take(Way::loopback, bytes_in(mbuf), now_); }
+bool PortFaults::take_loopback(rte_mbuf& mbuf) { return take(Way::loopback, mbuf); }
 
 }  // namespace uroce::glue

@@ -12,10 +12,21 @@
 
 #include "base/time.h"
 #include "faults/frame_faults.h"
+#include "pmd_glue/frame_tap.h"
 #include "pmd_glue/port.h"
 #include "pmd_glue/tx_path.h"
 
 namespace uroce::glue {
+
+/// The engine's queue pairs, which rules may end. Engine's thread.
+class EndingQps : public faults::QpView {
+ public:
+  /// Takes it to the error state, and tells the program, between two rounds of the engine.
+  virtual void end(uint32_t qpn, Nanos now) = 0;
+
+ protected:
+  ~EndingQps() = default;
+};
 
 /// Calls on the queue's thread, but for the constructor, the destructor and is_idle(). All frames are in one buffer,
 /// with their ICRC.
@@ -25,7 +36,7 @@ class PortFaults final : public TxPath {
 
   /// `path` leads to the port. All outlive it.
   PortFaults(const faults::Rules& rules, std::string_view device, const Port& port, TxPath& path,
-             faults::FaultCounters& counters);
+             faults::FaultCounters& counters, EndingQps& qps);
   /// Frees what it has. No thread uses it any more.
   ~PortFaults() override;
   PortFaults(const PortFaults&) = delete;
@@ -33,8 +44,13 @@ class PortFaults final : public TxPath {
 
   /// Takes what the rules before had kept. Without rules of its own it lets all go.
   void succeed(PortFaults& before);
-  void set_time(Nanos now) { now_ = now; }
-  /// Sends what is due, as far as there is room.
+  /// `tap`: of a capture, which gets the frames that rules act on; nullptr for none.
+  void set_time(Nanos now, FrameTap* tap) {
+    now_ = now;
+    tap_ = tap;
+  }
+  /// Sends what is due, as far as there is room, and ends queue pairs, between two rounds of the
+  /// engine.
   void send_due();
   /// When the next frame may go on; kNever for none.
   Nanos due() const;
@@ -79,14 +95,18 @@ class PortFaults final : public TxPath {
   }
   /// nullptr: no buffer is free.
   rte_mbuf* copy(std::span<const std::byte> frame) const;
+  /// Asks the rules about a frame, and stands still where they say so.
+  bool take(faults::Way way, rte_mbuf& mbuf);
   void release_sent();
   void send_waiting();
 
   const Port& port_;
   TxPath& path_;
+  EndingQps& qps_;
   faults::FrameFaults faults_;
   const bool has_rules_;
   Nanos now_{0};
+  FrameTap* tap_ = nullptr;
   std::size_t waiting_count_ = 0;   ///< frames for the port
   std::size_t received_count_ = 0;  ///< frames for the engine
   std::array<rte_mbuf*, 2 * kBurst> waiting_{};

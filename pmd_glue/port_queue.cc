@@ -152,14 +152,15 @@ void PortQueue::tell_time(Nanos now) {
   const Watch& watch = *watchers_.watch();
   if (watch.tap != nullptr) watch.tap->set_time(now);
   if (watch.faults == nullptr) return;
-  watch.faults->set_time(now);
+  watch.faults->set_time(now, watch.tap);
   if (parts_.port.paused(pause_seen_)) return;
   watch.faults->send_due();
   sink_->release_loopback();
 }
 
-std::unique_ptr<PortFaults> PortQueue::make_faults(const faults::Rules& rules, std::string_view device) {
-  return std::make_unique<PortFaults>(rules, device, parts_.port, *path_, counters_.injected);
+std::unique_ptr<PortFaults> PortQueue::make_faults(const faults::Rules& rules, std::string_view device,
+                                                   EndingQps& qps) {
+  return std::make_unique<PortFaults>(rules, device, parts_.port, *path_, counters_.injected, qps);
 }
 
 Nanos PortQueue::next_deadline() const {

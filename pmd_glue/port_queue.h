@@ -27,6 +27,8 @@
 
 namespace uroce::glue {
 
+class EndingQps;
+
 struct PortQueueCounters {
   Counter received;  ///< frames from the port's queue
   Counter slow;      ///< ARP, ICMP, ICMPv6
@@ -98,7 +100,7 @@ class alignas(64) PortQueue {
   void end_tap() { watchers_.end_tap(); }
   const FrameTap* tap_in_use() const { return watchers_.tap_in_use(); }
   /// Fault rules of this queue, which nobody uses yet; nullptr without rules. `device`: its name.
-  std::unique_ptr<PortFaults> make_faults(const faults::Rules& rules, std::string_view device);
+  std::unique_ptr<PortFaults> make_faults(const faults::Rules& rules, std::string_view device, EndingQps& qps);
   /// See WatchSlot.
   void set_faults(PortFaults* faults) { watchers_.set_faults(faults); }
   const PortFaults* faults_in_use() const { return watchers_.faults_in_use(); }

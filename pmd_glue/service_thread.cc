@@ -16,7 +16,7 @@ constexpr Nanos kLongestInterval = std::chrono::milliseconds(640);
 }  // namespace
 
 void ServiceThread::start(std::vector<ServedPort> ports, std::function<void()> prepare,
-                          std::function<void(Nanos)> look) {
+                          std::function<Nanos(Nanos)> look) {
   ports_ = std::move(ports);
   look_ = std::move(look);
   hears_of_links_ = std::ranges::all_of(ports_, [](const ServedPort& served) {
@@ -52,14 +52,13 @@ void ServiceThread::run() {
     const Nanos now = clock_.now();
     const bool look = now >= next_look;
     if (look) {
-      next_look = now + interval;
-      look_(now);
+      next_look = std::min(now + interval, look_(now));
     }
     const bool reconnect = now >= next_reconnect;
     if (reconnect) next_reconnect = now + Port::kReconnectInterval;
     for (std::size_t i = 0; i < ports_.size(); ++i) {
       ServedPort& served = ports_[i];
-      if (look) served.port->refresh_link();
+      if (look) served.port->look_at_link();
       const bool up = served.port->link_up();
       if (reconnect && !up) served.port->reconnect(served.pollers);
       if (const uint32_t seen = std::exchange(returns[i], served.port->interface_returns()); seen != returns[i]) {
@@ -84,7 +83,7 @@ void ServiceThread::run() {
       interval = interval_after(interval);
     }
   }
-  for (const ServedPort& served : ports_) served.port->refresh_link();  // says what happened since the last look
+  for (const ServedPort& served : ports_) served.port->look_at_link();  // says what happened since the last look
 }
 
 }  // namespace uroce::glue

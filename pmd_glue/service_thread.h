@@ -35,9 +35,9 @@ class ServiceThread {
   Waker& waker() { return waker_; }
   /// When the thread's next turn is due at the latest. Any thread.
   Nanos next_turn() const { return next_turn_.load(std::memory_order_relaxed); }
-  /// Starts the thread, which first calls `prepare`, and `look` at each look at the links. Everything that `ports`
-  /// refers to outlives stop().
-  void start(std::vector<ServedPort> ports, std::function<void()> prepare, std::function<void(Nanos now)> look);
+  /// Starts the thread, which first calls `prepare`, and `look` at each look at the links; it returns when it wants the
+  /// next one at the latest. Everything that `ports` refers to outlives stop().
+  void start(std::vector<ServedPort> ports, std::function<void()> prepare, std::function<Nanos(Nanos now)> look);
   void stop();
 
  private:
@@ -48,7 +48,7 @@ class ServiceThread {
   const TscClock& clock_;
   Waker waker_;
   std::vector<ServedPort> ports_;
-  std::function<void(Nanos)> look_;
+  std::function<Nanos(Nanos)> look_;
   bool hears_of_links_ = false;  ///< a change of any link wakes the thread
   std::atomic<bool> stop_{false};
   std::atomic<Nanos> next_turn_{Nanos(0)};

@@ -205,11 +205,13 @@ Result<void> Stack::Impl::begin_faults(const StackOptions& options) {
   for (const auto& worker : workers_) {
     for (const auto& queue : worker->queues()) {
       const auto unit = std::ranges::find_if(units, [&](const Unit& one) { return one.port.get() == &queue->port(); });
-      places.push_back({worker.get(), queue.get(), unit->device->config().name});
+      places.push_back({worker.get(), queue.get(), unit->device, unit->port.get()});
     }
   }
   faults_ = std::make_unique<FaultDesk>(Secret::fresh().plain_seed("faults"));
-  return faults_->begin(std::move(places), text, options.faults);
+  return faults_->begin(std::move(places), text, options.faults, [this] {
+    if (service_) service_->waker().wake_always();
+  });
 }
 
 void Stack::Impl::join_rings(const Worker& worker) {
@@ -239,7 +241,8 @@ void Stack::Impl::start_service() {
                      .on_link = [device](bool up) { device->report_link(up); },
                      .on_gone = [device] { device->report_gone(); }});
   }
-  service_->start(std::move(ports), [eal = eal_.get()] { eal->unpin(); }, [this](Nanos now) { faults_->tell(now); });
+  service_->start(
+      std::move(ports), [eal = eal_.get()] { eal->unpin(); }, [this](Nanos now) { return faults_->take_turn(now); });
 }
 
 void Stack::Impl::launch() {

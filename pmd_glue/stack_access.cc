@@ -116,6 +116,12 @@ class DeskFaults final : public service::Faults {
  public:
   explicit DeskFaults(FaultDesk& desk) : desk_(desk) {}
 
+  std::optional<service::CallFault> on_call(message::Op op, std::string_view device, std::string_view command,
+                                            int32_t pid) override {
+    const auto fate = desk_.fate_of({.op = op, .device = device, .command = command, .pid = pid});
+    if (!fate) return std::nullopt;
+    return service::CallFault{.delay = fate->delay, .error = fate->error, .text = fate->text};
+  }
   std::vector<message::FaultRow> list() const override {
     std::vector<message::FaultRow> rows;
     for (const auto& one : desk_.list()) {

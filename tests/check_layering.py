@@ -23,7 +23,7 @@ ALLOWED = {
     "privilege": (),
     "wire": ("base",),
     "net": ("base", "wire"),
-    "faults": ("base", "net", "wire"),
+    "faults": ("base", "message", "net", "wire"),
     "memory": ("base",),
     "queues": ("base",),
     "settings": ("wire",),

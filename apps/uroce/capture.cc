@@ -22,7 +22,8 @@ Result<void> run_capture(const Options& options) {
   fmt::print(stderr, "capturing on {}; ^C ends it\n", source->device());
   const FrameTotals totals = source->run(
       [&](const LiveFrame& frame) {
-        file->frame(frame.time_ns, frame.outbound, frame.bytes);
+        const std::string fault = frame.fault_rule == 0 ? "" : fmt::format("fault rule {}", frame.fault_rule);
+        file->frame(frame.time_ns, frame.outbound, frame.bytes, fault);
         return file->state().has_value();
       },
       [&] {

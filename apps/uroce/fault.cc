@@ -10,7 +10,7 @@
 #include <iostream>
 #include <iterator>
 
-#include "faults/language.h"
+#include "faults/words.h"
 #include "uroce/fetch.h"
 #include "uroce/show.h"
 #include "uroce/terminal.h"

@@ -205,7 +205,7 @@ bool FrameSource::Parts::take_frames(const TakeFrame& take, FrameTotals& totals,
       any = true;
       ++totals.seen;
       if (filter.wants(frame, record.outbound != 0)) {
-        going = take({rings.epoch_ns + record.time_ns, record.outbound != 0, frame});
+        going = take({rings.epoch_ns + record.time_ns, record.outbound != 0, record.fault_rule, frame});
         ++totals.taken;
       }
       ring.pop(record);

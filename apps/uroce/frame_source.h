@@ -18,6 +18,7 @@ namespace uroce::cli {
 struct LiveFrame {
   uint64_t time_ns = 0;  ///< since 1970
   bool outbound = false;
+  uint32_t fault_rule = 0;             ///< that has acted on it, so that it is shown again; 0: none
   std::span<const std::byte> bytes{};  ///< valid until the next frame
 };
 

@@ -96,13 +96,14 @@ void Pcapng::write(std::span<const std::byte> bytes) {
   if (std::fwrite(bytes.data(), bytes.size(), 1, file_) != 1) error_ = errno != 0 ? errno : EIO;
 }
 
-void Pcapng::frame(uint64_t time_ns, bool outbound, std::span<const std::byte> bytes) {
+void Pcapng::frame(uint64_t time_ns, bool outbound, std::span<const std::byte> bytes, std::string_view comment) {
   scratch_.clear();
   put(scratch_, uint32_t{0});  // the only interface
   put_time(scratch_, time_ns);
   put(scratch_, static_cast<uint32_t>(bytes.size()));
   put(scratch_, static_cast<uint32_t>(bytes.size()));
   put_padded(scratch_, bytes);
+  if (!comment.empty()) put_option(scratch_, 1, std::as_bytes(std::span(comment)));
   put_option(scratch_, 2, uint32_t{outbound ? 2u : 1u});
   put(scratch_, uint32_t{0});
   block(kPacket, scratch_);

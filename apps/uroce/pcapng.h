@@ -20,8 +20,8 @@ class Pcapng {
   Pcapng& operator=(Pcapng&&) = delete;
   ~Pcapng();
 
-  /// `time_ns` is in nanoseconds since 1970.
-  void frame(uint64_t time_ns, bool outbound, std::span<const std::byte> bytes);
+  /// `time_ns` is in nanoseconds since 1970. `comment`: empty for none.
+  void frame(uint64_t time_ns, bool outbound, std::span<const std::byte> bytes, std::string_view comment = {});
   /// The last call: writes the numbers of frames seen and lost. Errors: the first error of writing.
   Result<void> end(uint64_t seen, uint64_t dropped);
   /// Passes buffered bytes to a waiting reader.

@@ -17,7 +17,9 @@ std::string trace_line(const LiveFrame& frame, uint64_t began_ns) {
   const auto ns = static_cast<int64_t>(frame.time_ns - began_ns);
   const auto packet = wire::parse(frame.bytes, wire::Icrc::skip);
   const std::string text = packet ? wire::to_text(*packet) : fmt::format("({} bytes)", frame.bytes.size());
-  return fmt::format("{:12.6f} {} {}", static_cast<double>(ns) / 1e9, frame.outbound ? '>' : '<', printable(text));
+  const std::string fault = frame.fault_rule == 0 ? "" : fmt::format(" (fault rule {})", frame.fault_rule);
+  return fmt::format("{:12.6f} {} {}{}", static_cast<double>(ns) / 1e9, frame.outbound ? '>' : '<', printable(text),
+                     fault);
 }
 
 Result<void> run_trace(const Options& options) {

@@ -48,6 +48,17 @@ void EventRouter::remove_listener(AsyncEventQueue& queue) {
   std::erase(listeners_, &queue);
 }
 
+std::vector<uint32_t> EventRouter::objects(EventObject kind) {
+  std::vector<uint32_t> out;
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [of, queue] : routes_) {
+    if (static_cast<EventObject>(of >> 32) == kind) out.push_back(static_cast<uint32_t>(of));
+  }
+  std::ranges::sort(out);
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
 void EventRouter::broadcast(AsyncEvent event) {
   const std::scoped_lock lock(mutex_);
   for (AsyncEventQueue* queue : listeners_) queue->push(event);

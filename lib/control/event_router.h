@@ -49,6 +49,9 @@ class EventRouter final : public transport::EngineEvents {
   void add_listener(AsyncEventQueue& queue);
   void remove_listener(AsyncEventQueue& queue);
 
+  /// The numbers of all objects of a kind. Any thread.
+  std::vector<uint32_t> objects(EventObject kind);
+
   /// To every session. Any thread.
   void broadcast(AsyncEvent event);
 

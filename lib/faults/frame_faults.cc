@@ -1,7 +1,9 @@
 #include "faults/frame_faults.h"
 
 #include <algorithm>
+#include <array>
 
+#include "faults/answer.h"
 #include "faults/change.h"
 #include "faults/match.h"
 
@@ -9,25 +11,57 @@ namespace uroce::faults {
 
 namespace {
 
-/// Whether the rule can do its work on a frame: what it cannot change, it neither chooses nor counts.
-bool can_change(const Rule& rule, const wire::Packet& packet) {
-  if (rule.action != Action::corrupt || rule.part == Part::icrc) return true;
+/// The longest answer: IPv6 with a tag, and a MAD.
+constexpr std::size_t kLongestAnswer = 512;
+
+bool can_corrupt(const Rule& rule, const wire::Packet& packet) {
+  if (rule.part == Part::icrc) return true;
   const std::size_t bytes = rule.part == Part::payload ? packet.payload.size() : packet.op().header_length;
   return bytes > rule.at.value_or(0);
 }
 
+/// Answers go the other way.
+Way back(Way way) { return way == Way::rx ? Way::tx : way == Way::tx ? Way::rx : Way::loopback; }
+
 }  // namespace
 
-FrameFaults::FrameFaults(const Rules& rules, std::string_view device, std::size_t longest, FaultCounters& counters)
-    : counters_(counters), held_(std::make_unique<HeldFrames>(longest)) {
-  std::ranges::copy_if(rules, std::back_inserter(rules_),
-                       [&](const auto& one) { return one->rule.device.empty() || one->rule.device == device; });
+FrameFaults::FrameFaults(const Rules& rules, std::string_view device, std::size_t longest, FaultCounters& counters,
+                         QpView* qps)
+    : counters_(counters), qps_(qps), held_(std::make_unique<HeldFrames>(longest)) {
+  std::ranges::copy_if(rules, std::back_inserter(rules_), [&](const auto& one) {
+    return acts_on_frames(one->rule.subject, one->rule.action) &&
+           (one->rule.device.empty() || one->rule.device == device);
+  });
 }
 
-void FrameFaults::apply(ActiveRule& rule, uint64_t draw, const wire::Packet& packet, std::span<std::byte> frame,
-                        Fate& fate) const {
+std::optional<uint32_t> FrameFaults::own_qp(Way way, const wire::Packet& packet) const {
+  if (packet.bth.dest_qpn == kGsiQpn || qps_ == nullptr) return std::nullopt;
+  return way == Way::tx ? qps_->sender_of(way, packet) : std::optional(packet.bth.dest_qpn);
+}
+
+bool FrameFaults::can_act(const Rule& rule, Way way, const wire::Packet& packet) const {
+  switch (rule.action) {
+    case Action::corrupt: return can_corrupt(rule, packet);
+    case Action::answer:
+      if (!has_answer(rule, packet)) return false;
+      return rule.answer == Answer::reject || (qps_ != nullptr && qps_->sender_of(way, packet));
+    case Action::end_qp: return own_qp(way, packet).has_value();
+    default: return true;
+  }
+}
+
+void FrameFaults::answer(const Rule& rule, Way way, const wire::Packet& packet, Fate& fate) {
+  std::array<std::byte, kLongestAnswer> frame;
+  const auto asker = rule.answer == Answer::reject ? std::optional(kGsiQpn) : qps_->sender_of(way, packet);
+  const std::size_t length = write_answer(rule, packet, asker.value_or(0), frame);
+  keep(held_->hold(back(way), std::span(frame).first(length), fate.due), fate);
+}
+
+void FrameFaults::apply(ActiveRule& rule, uint64_t draw, Way way, const wire::Packet& packet,
+                        std::span<std::byte> frame, Fate& fate) {
   switch (rule.rule.action) {
     case Action::drop:
+    case Action::link_down:
     case Action::partition: fate.lost = true; return;
     case Action::delay:
       fate.due += rule.rule.delay;
@@ -44,6 +78,18 @@ void FrameFaults::apply(ActiveRule& rule, uint64_t draw, const wire::Packet& pac
     case Action::duplicate: fate.doubled = true; return;
     case Action::corrupt: corrupt(rule.rule, packet, frame, draw); return;
     case Action::mark: mark_ecn(packet, frame); return;
+    case Action::answer:
+      fate.lost = true;
+      fate.keeper = &rule;
+      answer(rule.rule, way, packet, fate);
+      return;
+    case Action::stall: stall_ += rule.rule.delay; return;
+    case Action::end_qp:
+      fate.lost = true;
+      ended_.push_back(*own_qp(way, packet));
+      return;
+    case Action::fail:
+    case Action::raise: return;  // of calls and events
   }
 }
 
@@ -54,16 +100,22 @@ void FrameFaults::keep(bool kept, const Fate& fate) {
 }
 
 bool FrameFaults::take(Way way, std::span<std::byte> frame, Nanos now) {
+  acted_ = 0;
   const auto packet = wire::parse(frame, wire::Icrc::skip);
   if (!packet) return true;
   const uint32_t qpn = packet->bth.dest_qpn;
+  if (!ended_.empty()) {
+    const auto own = own_qp(way, *packet);
+    if (own && std::ranges::find(ended_, *own) != ended_.end()) return false;
+  }
   Fate fate{.due = now};
   for (const auto& rule : rules_) {
-    if (!chooses(rule->rule, way, *packet) || !can_change(rule->rule, *packet)) continue;
-    const auto draw = rule->fires();
+    if (!chooses(rule->rule, way, *packet) || !can_act(rule->rule, way, *packet)) continue;
+    const auto draw = rule->fires(now);
     if (!draw) continue;
     counters_.injected.add();
-    apply(*rule, *draw, *packet, frame, fate);
+    acted_ = rule->number;
+    apply(*rule, *draw, way, *packet, frame, fate);
     if (fate.lost) return false;
   }
   if (fate.overtakers != 0) {

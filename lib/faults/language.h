@@ -20,7 +20,4 @@ Result<Rule> parse_rule(std::string_view line);
 /// may stand there.
 Result<std::vector<Rule>> parse_rules(std::string_view text, std::string_view source);
 
-/// All words as Markdown: config/faults.md has it.
-std::string reference();
-
 }  // namespace uroce::faults

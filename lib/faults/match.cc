@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/bytes.h"
 #include "base/psn.h"
 
 namespace uroce::faults {
@@ -29,6 +30,16 @@ bool chooses_opcode(const Rule& rule, const wire::Packet& packet) {
   return (rule.naks && kind == wire::AethKind::nak) || (rule.rnr_naks && kind == wire::AethKind::rnr_nak);
 }
 
+/// Messages of the connection manager are MADs of its class at queue pair 1, whose attribute ID tells the kind.
+bool chooses_cm(const std::bitset<32>& messages, const wire::Packet& packet) {
+  constexpr std::byte kClass{7};
+  constexpr std::size_t kAttribute = 16;
+  if (packet.bth.dest_qpn != 1 || packet.bth.opcode != wire::Opcode::ud_send_only) return false;
+  if (packet.payload.size() < kAttribute + 2 || packet.payload[1] != kClass) return false;
+  const uint16_t attribute = load_be16(packet.payload.data() + kAttribute);
+  return attribute < messages.size() && messages.test(attribute);
+}
+
 bool chooses_psn(const Span<uint32_t>& range, Psn psn) {
   const auto ahead = [](uint32_t from, uint32_t to) { return Psn(to - from).value(); };
   return ahead(range.first, psn.value()) <= ahead(range.first, range.last);
@@ -40,6 +51,7 @@ bool chooses(const Rule& rule, Way way, const wire::Packet& packet) {
   if (!chooses_direction(rule.direction, way)) return false;
   if (rule.qpn && *rule.qpn != packet.bth.dest_qpn) return false;
   if (rule.opcodes && !chooses_opcode(rule, packet)) return false;
+  if (rule.cm && !chooses_cm(*rule.cm, packet)) return false;
   if (rule.psn && !chooses_psn(*rule.psn, Psn(packet.bth.psn))) return false;
   if (rule.size && !rule.size->holds(static_cast<uint32_t>(packet.payload.size()))) return false;
   return rule.peers.empty() || chooses_peer(rule, way, packet);

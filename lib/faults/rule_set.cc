@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 
 #include "base/random.h"
 #include "faults/language.h"
@@ -17,7 +18,17 @@ uint64_t number_of_stream(uint64_t seed, uint64_t n) { return Random(seed + (n -
 
 }  // namespace
 
-std::optional<uint64_t> ActiveRule::fires() {
+Rules of(Subject subject, const Rules& rules) {
+  Rules out;
+  std::ranges::copy_if(rules, std::back_inserter(out), [&](const auto& one) {
+    return one->rule.subject == subject ||
+           (subject == Subject::frames && acts_on_frames(one->rule.subject, one->rule.action));
+  });
+  return out;
+}
+
+std::optional<uint64_t> ActiveRule::fires(Nanos now) {
+  if (now < begin_ || now >= end_) return std::nullopt;
   const uint64_t n = chosen.fetch_add(1, std::memory_order_relaxed) + 1;
   if (rule.nth && !rule.nth->holds(n)) return std::nullopt;
   if (n % rule.every != 0) return std::nullopt;
@@ -44,7 +55,7 @@ Nanos ActiveRule::throttled_until(std::size_t bytes, Nanos now) {
   return Nanos(begin + time);
 }
 
-Result<Rules> RuleSet::add(std::string_view text, std::string_view source) {
+Result<Rules> RuleSet::add(std::string_view text, std::string_view source, Nanos now) {
   auto parsed = parse_rules(text, source);
   if (!parsed) return std::unexpected(parsed.error());
   const std::scoped_lock lock(mutex_);
@@ -56,7 +67,7 @@ Result<Rules> RuleSet::add(std::string_view text, std::string_view source) {
   for (Rule& rule : *parsed) {
     ++last_number_;
     const uint64_t seed = rule.seed.value_or(number_of_stream(seed_, last_number_) >> 32);
-    added.push_back(std::make_shared<ActiveRule>(std::move(rule), last_number_, seed));
+    added.push_back(std::make_shared<ActiveRule>(std::move(rule), last_number_, seed, now));
   }
   rules_.insert(rules_.end(), added.begin(), added.end());
   return added;

@@ -25,9 +25,10 @@ inline constexpr std::size_t kCaptureStride = kCaptureHeader + kCaptureBytes;
 /// Stands in front of each frame. Records begin at multiples of 8 and never wrap: one of length kCaptureSkip fills the
 /// rest of the ring.
 struct CaptureRecord {
-  uint64_t time_ns;   ///< of the daemon's clock, see CaptureReply
-  uint32_t length;    ///< of the frame, bytes
-  uint32_t outbound;  ///< 0 or 1
+  uint64_t time_ns;          ///< of the daemon's clock, see CaptureReply
+  uint32_t length;           ///< of the frame, bytes
+  uint32_t outbound : 1;     ///< 0 or 1
+  uint32_t fault_rule : 31;  ///< that has acted on the frame, which is shown again for it; 0: none
 };
 static_assert(sizeof(CaptureRecord) == 16);
 inline constexpr uint32_t kCaptureSkip = UINT32_MAX;

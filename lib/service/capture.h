@@ -1,9 +1,11 @@
 // The server's interface to the owner of the ports, for captures, counters and fault rules.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +14,7 @@
 #include <uroce/error.h>
 
 #include "message/operator_messages.h"
+#include "message/protocol.h"
 
 namespace uroce::service {
 
@@ -35,10 +38,20 @@ using PortCounters = std::function<std::vector<std::pair<std::string, uint64_t>>
 /// The work of each engine so far. Any thread.
 using EngineLoads = std::function<std::vector<message::EngineRow>()>;
 
+/// The effect of fault rules on a program's call: it waits, and fails where `error` is not 0.
+struct CallFault {
+  std::chrono::nanoseconds delay{0};
+  int error = 0;
+  std::string text{};
+};
+
 /// The fault rules of all devices. Any thread.
 class Faults {
  public:
   virtual ~Faults() = default;
+  /// nullopt, at next to no cost, where no rule is for calls. `device`: its name, if the call is for one.
+  virtual std::optional<CallFault> on_call(message::Op op, std::string_view device, std::string_view command,
+                                           int32_t pid) = 0;
   virtual std::vector<message::FaultRow> list() const = 0;
   /// Errors: EINVAL, ENOSPC, ETIMEDOUT.
   virtual Result<message::AddedFaults> add(std::string_view rules, std::string_view source) = 0;

@@ -1,6 +1,9 @@
 #include "service/operation_table.h"
 
 #include <algorithm>
+#include <chrono>
+
+#include <poll.h>
 
 #include <uroce/version.h>
 
@@ -110,6 +113,24 @@ Result<void> provide(ClientState& client, Needs needs) {
   return {};
 }
 
+/// Waits, but not for a program that goes, or that the daemon disconnects.
+void wait_unless_gone(const Program& program, std::chrono::nanoseconds time) {
+  pollfd connection{.fd = program.socket, .events = POLLRDHUP, .revents = 0};
+  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(time);
+  (void)poll(&connection, 1, static_cast<int>(milliseconds.count()));
+}
+
+/// Fault rules. A call without an answer is none of theirs: its program could not be told.
+Result<void> suffer_faults(const ClientState& client, const Call& call) {
+  Faults* const faults = client.server.ports().faults.get();
+  if (faults == nullptr || !call.answered) return {};
+  const std::string_view device = client.session != nullptr ? client.session->device()->config().name : "";
+  const auto fault = faults->on_call(call.op, device, client.peer.command, client.peer.pid);
+  if (!fault) return {};
+  if (fault->delay.count() != 0) wait_unless_gone(client.program, fault->delay);
+  return fault->error == 0 ? Result<void>() : fail(fault->error, fault->text);
+}
+
 }  // namespace
 
 const Operation* find_operation(Op op) {
@@ -130,6 +151,7 @@ Result<Reply> serve_call(ClientState& client, Call& call) {
     return fail(EOPNOTSUPP, fmt::format("this daemon, uroced {}, has no operation {}; a newer one may have it",
                                         kVersion, static_cast<uint32_t>(call.op)));
   }
+  if (auto spared = suffer_faults(client, call); !spared) return std::unexpected(spared.error());
   return operation->serve(client, call);
 }
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <ranges>
 #include <string_view>
 #include <utility>
@@ -118,6 +120,23 @@ std::string set_parameter(CongestionSettings& congestion, const std::string& ass
       assignment);
 }
 
+/// Rules for frames without `stall`, for an engine takes no time here. Returns what is wrong with the file.
+std::string read_faults(const std::string& path, Scenario& scenario) {
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file.is_open() || file.bad()) return fmt::format("cannot read fault rules from {}", path);
+  faults::RuleSet rules(1);
+  auto added = rules.add(text, path, Nanos(0));
+  if (!added) return added.error().text;
+  for (const auto& one : *added) {
+    const bool has_place = faults::acts_on_frames(one->rule.subject, one->rule.action);
+    if (has_place && one->rule.action != faults::Action::stall) continue;
+    return fmt::format("{}: '{}' is none of a simulation, which has frames alone", path, one->rule.text);
+  }
+  scenario.faults = std::move(*added);
+  return {};
+}
+
 void add_network(Command& group, Scenario& s) {
   group.heading("Network");
   group.choice("--topology", s.topology, kTopologyNames, "Arrangement of hosts and switches");
@@ -145,6 +164,9 @@ void add_network(Command& group, Scenario& s) {
   };
   add_numbers(group, "--reorder", 1, 2, set_reorder, "N[,SHARE]",
               "All frames, or this share of them, are overtaken by 0 to N others");
+  group.value(
+           "--faults", [&s](const std::string& path) { return read_faults(path, s); }, "File of fault rules")
+      .shown_as("FILE");
 }
 
 void add_traffic(Command& group, Scenario& s) {

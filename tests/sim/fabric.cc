@@ -59,6 +59,7 @@ Host& Fabric::add_host(Switch& uplink, Nanos delay) {
   options.regions = std::bit_ceil(2 * scenario_.flows + 4);
   options.tx_slots = scenario_.tx_slots;
   options.port.gbps = scenario_.gbps;
+  options.faults = scenario_.faults;
   options.port.delay = delay;
   options.seed = random_.next();
   Host& host = *hosts_.emplace_back(std::make_unique<Host>(events_, pool_, options, uplink, meters_));

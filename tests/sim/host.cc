@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "control/packet_sender.h"
 #include "wire/packet.h"
 
 namespace uroce::sim {
@@ -34,7 +35,13 @@ Host::Host(EventQueue& events, FramePool& pool, const HostOptions& options, Rece
       name_(fmt::format("host {}", options.number)),
       meters_(meters),
       endpoint_(endpoint_options(options)),
-      port_(events, options.port, wire) {}
+      port_(events, options.port, wire) {
+  if (options.faults.empty()) return;
+  const std::string device = fmt::format("host{}", options.number);
+  faults::QpView* const view = this;
+  faults_ =
+      std::make_unique<faults::FrameFaults>(options.faults, device, FabricFrame::kMaxBytes, fault_counters_, view);
+}
 
 std::size_t Host::room() {
   const std::size_t used = port_.queued_frames();
@@ -57,11 +64,43 @@ void Host::send(std::span<const transport::TxFrame> frames) {
     if (trace_ != nullptr) trace_->line(name_, "sends", *frame);
     const std::byte* const bth = frame->storage.data() + kBthOffset;
     if (FlowMeter* meter = meter_of(bth); meter != nullptr) meter->on_sent(Psn(load_be24(bth + 9)));
-    port_.receive(std::move(frame));
+    if (faults_ == nullptr || faults_->take(faults::Way::tx, frame->bytes(), events_.now_nanos())) {
+      port_.receive(std::move(frame));
+    }
   }
 }
 
 void Host::receive(FramePtr frame) {
+  if (faults_ == nullptr || faults_->take(faults::Way::rx, frame->bytes(), events_.now_nanos())) deliver(*frame);
+  run();
+}
+
+std::optional<uint32_t> Host::sender_of(faults::Way way, const wire::Packet& packet) {
+  return control::sender_of(endpoint_.engine(), way == faults::Way::tx, packet);
+}
+
+void Host::take_fault_turn() {
+  const Nanos now = events_.now_nanos();
+  for (const faults::Way way : {faults::Way::tx, faults::Way::rx}) {
+    faults_->release(way, now, [&](std::span<const std::byte> bytes) {
+      FramePtr frame = pool_.take();
+      frame->length = static_cast<uint32_t>(bytes.size());
+      std::ranges::copy(bytes, frame->storage.begin());
+      if (way == faults::Way::rx) {
+        deliver(*frame);
+      } else {
+        port_.receive(std::move(frame));
+      }
+      return true;
+    });
+  }
+  for (const uint32_t qpn : faults_->take_ended()) {
+    endpoint_.engine().run([qpn](transport::Engine& engine) { (void)control::end_qp(engine, qpn); }, now);
+  }
+}
+
+void Host::deliver(const FabricFrame& arrived) {
+  const FabricFrame* const frame = &arrived;
   if (trace_ != nullptr) trace_->line(name_, "receives", *frame);
   if (FlowMeter* meter = meter_of(frame->storage.data() + kBthOffset); meter != nullptr) {
     const auto packet = wire::parse(frame->bytes(), wire::Icrc::skip);
@@ -70,7 +109,6 @@ void Host::receive(FramePtr frame) {
   }
   const transport::RxFrame rx{.bytes = frame->bytes()};
   endpoint_.engine().on_frames({&rx, 1}, events_.now_nanos());
-  run();
 }
 
 void Host::run() {
@@ -79,10 +117,12 @@ void Host::run() {
   for (int turn = 0; busy; ++turn) {
     test::require(turn < 100'000, "an engine and its application work without end at one moment");
     refused_ = false;
+    if (faults_ != nullptr) take_fault_turn();
     busy = endpoint_.engine().poll(*this, now);
     if (application_ != nullptr) busy |= application_->work(now);
   }
-  const Nanos deadline = endpoint_.engine().next_deadline();
+  Nanos deadline = endpoint_.engine().next_deadline();
+  if (faults_ != nullptr) deadline = std::min(deadline, faults_->due());
   if (refused_) wake_at(port_.next_departure());
   if (deadline == kNever || (refused_ && deadline <= now)) return;
   wake_at(deadline <= now ? events_.now() + kLoop : std::chrono::duration_cast<Picos>(deadline));

@@ -5,9 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "faults/frame_faults.h"
 #include "tests/sim/flow_meter.h"
 #include "tests/sim/port.h"
 #include "tests/sim/trace.h"
@@ -29,10 +32,11 @@ struct HostOptions {
   uint32_t regions = 64;     ///< memory regions it can register
   uint32_t tx_slots = 1024;  ///< frames in the port's transmit ring
   PortOptions port;
+  faults::Rules faults;
   uint64_t seed = 1;
 };
 
-class Host : public Receiver, private transport::FrameSink, private Handler {
+class Host : public Receiver, private transport::FrameSink, private Handler, private faults::QpView {
  public:
   /// Posts work and takes completions.
   class Application {
@@ -59,6 +63,11 @@ class Host : public Receiver, private transport::FrameSink, private Handler {
   std::size_t room() override;
   void send(std::span<const transport::TxFrame> frames) override;
   void on_event(uint64_t) override;
+  std::optional<uint32_t> sender_of(faults::Way way, const wire::Packet& packet) override;
+  /// Gives a frame to the engine.
+  void deliver(const FabricFrame& frame);
+  /// Frames that fault rules kept go on, and queue pairs end.
+  void take_fault_turn();
   void wake_at(Picos at);
   FlowMeter* meter_of(const std::byte* bth) const;
 
@@ -69,6 +78,8 @@ class Host : public Receiver, private transport::FrameSink, private Handler {
   const std::vector<FlowMeter*>& meters_;
   test::TestEndpoint endpoint_;
   Port port_;
+  faults::FaultCounters fault_counters_;
+  std::unique_ptr<faults::FrameFaults> faults_;  ///< nullptr without rules
   Application* application_ = nullptr;
   const Trace* trace_ = nullptr;
   bool refused_ = false;  ///< the engine found the ring full

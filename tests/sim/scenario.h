@@ -10,6 +10,7 @@
 #include <uroce/types.h>
 
 #include "base/time.h"
+#include "faults/rule_set.h"
 #include "tests/sim/impairments.h"
 #include "tests/sim/port.h"
 
@@ -39,6 +40,7 @@ struct Scenario {
   uint64_t queue_bytes = 4 << 20;  ///< of each output port of a switch
   uint32_t tx_slots = 1024;        ///< frames in a host's transmit ring
   EcnMarking ecn{};                ///< at the switches' output ports
+  faults::Rules faults{};          ///< host N is device hostN
   ImpairmentRates impairments{};   ///< on the links from a switch to a host, both directions of a flow
 
   bool read = false;        ///< RDMA READs instead of WRITEs

@@ -106,6 +106,20 @@ TEST(Simulation, ALossIsCountedAndRepaired) {
   EXPECT_GT(total(summary), 50);
 }
 
+TEST(Simulation, FaultRulesActAtAHost) {
+  faults::RuleSet rules(1);
+  const auto added =
+      rules.add("drop rx device=host1 opcode=write* nth=50\ndelay 3us tx device=host0 every=100", "", Nanos(0));
+  ASSERT_TRUE(added) << added.error().text;
+  Scenario scenario = short_run();
+  scenario.faults = *added;
+  const Json summary = run(scenario);
+  EXPECT_EQ((*added)[0]->hits, 1);
+  EXPECT_GT((*added)[1]->hits, 10);
+  EXPECT_GE(summary["packets"]["retransmitted"], 1);
+  EXPECT_EQ(summary["network"]["lost"], 0) << "the network is as it was";
+}
+
 TEST(Simulation, AFullQueueOverflowsIntoTheCounters) {
   Scenario scenario = short_run();
   scenario.topology = Topology::incast;

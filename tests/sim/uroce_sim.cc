@@ -64,6 +64,11 @@ int main(int argc, char** argv) {
     simulation.run(Progress());
   }
   const Json summary = summarize(simulation);
+  for (const auto& one : line.scenario.faults) {
+    if (line.quiet) break;
+    fmt::print(stderr, "fault rule {} with seed {}: {}: {} hits\n", one->number, one->seed, one->rule.text,
+               one->hits.load());
+  }
   if (!line.quiet && line.json != "-") fmt::print("{}", to_text(summary));
   return line.json.empty() || write_json(line.json, summary) ? 0 : 1;
 }

@@ -7,11 +7,14 @@ import time
 import unittest
 
 import harness
+import preload
 import verbs
 import veth
 from harness import BUILD, IDLE, eal
 
 UROCE = BUILD / "apps" / "uroce" / "uroce"
+EVENTS = BUILD / "tests" / "system" / "clients" / "client_events"
+MAKER = BUILD / "tests" / "system" / "clients" / "client_maker"
 VERIFIER = BUILD / "tests" / "system" / "clients" / "client_verifier"
 SUCCESS = "sent {0} received {0} wrong 0 gaps 0"
 RETRY_EXCEEDED = 12
@@ -229,12 +232,200 @@ class Live(verbs.SharedCase, Case):
         self.uroce("fault", "clear", str(self.rules()[0]["rule"]))
         self.succeeds()
 
+    def test_answers_that_the_sender_survives(self):
+        for answer, counter in (("rnr", "rnr_naks_received"), ("psn", "retransmitted_packets")):
+            for way, devices in (("rx", ("uroce0", "uroce1")), ("tx", ("uroce0", "uroce1")), ("both", ("uroce0", "uroce0"))):
+                with self.subTest(answer, way=way):
+                    grown = self.grown(counter)
+                    self.add("answer", answer, way, "opcode=send_only", "nth=5-6")
+                    self.succeeds(devices=devices)
+                    self.assertEqual(self.hits(), [2])
+                    self.assertGreaterEqual(grown()[0], 2)
+                    self.uroce("fault", "clear")
+
+    def test_answers_that_end_the_sender(self):
+        for answer, status in (("invalid", 9), ("access", 10), ("operational", 11)):
+            for way in ("rx", "tx"):
+                with self.subTest(answer, way=way):
+                    self.add("answer", answer, way, "opcode=send_only", "nth=5")
+                    last, statuses = self.verify()
+                    self.assertIn(f"sender status {status}", statuses)
+                    self.assertTrue(last.startswith("sent 4 received 4 wrong 0"), last)
+                    self.uroce("fault", "clear")
+
+    def test_no_receive_is_ready_for_too_long(self):
+        self.add("answer", "rnr", "rx", "opcode=send_only")
+        last, statuses = self.verify("--rnr", 2)
+        self.assertIn("sender status 13", statuses)
+        self.assertEqual(self.hits(), [3])
+
+    def test_a_queue_pair_ends_at_the_nth_request(self):
+        for way in ("rx", "tx"):
+            with self.subTest(way):
+                self.add("break", way, "opcode=send_only", "nth=5")
+                self.assertEqual(self.verify()[0], "sent 4 received 4 wrong 0 gaps 0")
+                self.assertEqual(self.hits(), [1])
+                self.uroce("fault", "clear")
+
+    def test_an_engine_stands_still(self):
+        self.add("stall", "400ms", "rx", "opcode=send_only", "nth=3")
+        begin = time.monotonic()
+        self.succeeds()
+        self.assertGreaterEqual(time.monotonic() - begin, 0.4)
+
+    def test_rules_outside_of_their_time(self):
+        self.add("drop", "after=60s")
+        self.add("drop", "for=1us")
+        self.succeeds()
+        self.assertEqual([rule["chosen"] for rule in self.rules()], [0, 0])
+
+    def watch(self, count):
+        """A program that tells of events, and the number of its queue pair."""
+        program = self.start(self.words(EVENTS, "uroce0", count), env=self.env)
+        program.wait_for("qp 0x", 30)
+        return program, re.search("qp (0x[0-9a-f]+)", program.output)[1]
+
+    def told(self, program):
+        _, *lines = self.finish(program, 60).splitlines()
+        return lines
+
+    def test_events_of_objects(self):
+        # Numbers of ibv_event_type. An event that tells of an error comes with the error state.
+        program, qpn = self.watch(7)
+        for event in ("cq_err", "comm_est", "sq_drained", "qp_last_wqe_reached", "srq_err", "srq_limit_reached"):
+            self.add("raise", event)
+        self.add("raise", "qp_fatal", f"object={int(qpn, 16) ^ 0x40:#x}")
+        self.add("raise", "qp_fatal", f"object={qpn}")
+        self.assertEqual(self.told(program), ["async 0 cq", "async 4 qp", "async 5 qp", "async 16 qp", "async 14 srq", "async 15 srq",
+                                              "async 1 qp", "qp state 6, port state 4"])
+        for event, number in (("qp_req_err", 2), ("qp_access_err", 3)):
+            program, _ = self.watch(1)
+            self.add("raise", event)
+            self.assertEqual(self.told(program), [f"async {number} qp", "qp state 6, port state 4"])
+
+    def test_events_of_a_device(self):
+        program, _ = self.watch(5)
+        self.add("raise", "gid_change", "device=uroce1")
+        for event in ("gid_change", "port_err", "port_active", "device_fatal"):
+            self.add("raise", event, "device=uroce0")
+        self.add("raise", "gid_change", "after=50ms")
+        self.assertEqual(self.told(program), ["async 18 port", "async 10 port", "async 9 port", "async 8 port", "async 18 port",
+                                              "qp state 0, port state 4"])
+
+    def test_events_of_completions_that_there_are_not(self):
+        program, _ = self.watch(3)
+        self.add("raise", "completion", "after=10ms", "count=3")
+        self.assertEqual(self.told(program), ["completion 0"] * 3 + ["qp state 0, port state 4"])
+        self.assertEqual(self.hits(), [3])
+
+    def test_a_link_is_down_for_a_while(self):
+        program, _ = self.watch(1)
+        begin = self.directory / "begin"
+        sender = self.verifier("--begin", begin, "--retries", 1)
+        sender.wait_for("qps", 30)
+        self.add("link_down", "60s", "device=uroce0")
+        self.assertEqual(self.told(program), ["async 10 port", "qp state 0, port state 1"])
+        begin.touch()
+        self.assertIn(f"sender status {RETRY_EXCEEDED}", self.finish(sender, 60))
+        self.uroce("fault", "clear")
+        self.succeeds()
+        program, _ = self.watch(2)
+        self.add("link_down", "50ms")
+        self.assertEqual(self.told(program), ["async 10 port", "async 9 port", "qp state 0, port state 4"])
+        self.succeeds()
+
+    def ping(self):
+        """A client's output. It connects, sends one ping, and disconnects."""
+        port = harness.free_port()
+        server, _ = preload.start_server(self, self.words("rping", "-s", "-a", "10.117.0.2", "-C", "1", "-p", port), env=self.env)
+        client = self.start(self.words("rping", "-c", "-a", "10.117.0.2", "-C", "1", "-p", port, "-v"),
+                            env=self.env | preload.ENVIRONMENT)
+        client.wait(120)
+        server.kill()
+        return client.output
+
+    def test_messages_of_the_connection_manager(self):
+        self.need("rping")
+        for rule in (["drop", "cm=req"], ["drop", "cm=rep"], ["drop", "cm=rtu"], ["duplicate", "cm=req,rep,rtu"], ["delay", "200ms", "cm=rep"]):
+            with self.subTest(rule):
+                self.add(*rule, "tx", "count=1")
+                self.assertIn("ping data: rdma-ping-0", self.ping())
+                self.assertEqual(self.hits(), [1])
+                self.uroce("fault", "clear")
+
+    def test_a_connection_is_rejected(self):
+        self.need("rping")
+        for way in ("rx", "tx"):
+            with self.subTest(way):
+                self.add("answer", "reject", "reason=10", way)
+                self.assertIn("cma event RDMA_CM_EVENT_REJECTED, error 10", self.ping())
+                self.uroce("fault", "clear")
+
+    def test_captures_show_what_rules_act_on(self):
+        begin, file = self.directory / "begin", self.directory / "frames.pcapng"
+        program = self.verifier("--begin", begin)
+        program.wait_for("qps", 30)
+        receiver = re.search("qps 0x[0-9a-f]+ (0x[0-9a-f]+)", program.output)[1]
+        self.add("drop", "rx", "device=uroce1", "opcode=send_only", "nth=3")
+        number = self.rules()[0]["rule"]
+        trace = self.start([UROCE, "trace", "--qp", receiver, "--device", "uroce1", "--socket", self.socket])
+        trace.wait_for("tracing queue pair", 30)
+        begin.touch()
+        self.assertIn(SUCCESS.format(20), self.finish(program, 60))
+        said = self.finish(trace, 30)
+        self.assertEqual(len(re.findall(rf"< RC SEND_ONLY .* \(fault rule {number}\)\n", said)), 1, said)
+        capture = self.start([UROCE, "capture", "-w", file, "--device", "uroce1", "--count", 45, "--socket", self.socket])
+        capture.wait_for("capturing on", 30)
+        self.add("duplicate", "rx", "device=uroce1", "opcode=send_only", "every=2")
+        number = self.rules()[-1]["rule"]
+        self.succeeds(messages=40)
+        self.finish(capture, 30)
+        self.assertIn(f"fault rule {number}".encode(), file.read_bytes())
+
     def test_kept_frames_go_on_when_rules_end(self):
         self.add("delay", "60s", "tx", "opcode=uc_send_only", "nth=20")
         program = self.verifier("--uc", "--patience", 60_000)
         self.until(lambda: self.hits() == [1])
         self.uroce("fault", "clear")
         self.assertIn(SUCCESS.format(20), self.finish(program, 60))
+
+    def make(self, *calls):
+        """How each of the calls ended."""
+        said = self.finish(self.start(self.words(MAKER, "uroce0", *calls), env=self.env), 60)
+        return [line.split(" ") for line in said.splitlines() if line != "ready"]
+
+    def test_making_fails(self):
+        calls = {"pd": "alloc_pd", "channel": "create_comp_channel", "cq": "create_cq", "srq": "create_srq", "qp": "create_qp",
+                 "ah": "create_ah", "mr": "reg_mr", "mw": "alloc_mw", "xrcd": "open_xrcd", "rereg": "rereg_mr", "modify": "modify_qp"}
+        # The program makes one of each itself before.
+        before = {"pd", "cq", "mr", "qp"}
+        for call, name in calls.items():
+            with self.subTest(call):
+                self.add("fail", f"call={name}", f"nth={3 if call in before else 2}")
+                self.assertEqual(self.make(call, call, call), [[call, "ok"], [call, "ENOMEM"], [call, "ok"]])
+                self.assertEqual(self.hits(), [1])
+                self.uroce("fault", "clear")
+
+    def test_making_fails_with_a_chosen_error_for_a_program(self):
+        self.add("fail", "EMFILE", "call=create*", "program=client_maker", "nth=3-4")
+        self.add("fail", "EPERM", "program=another")
+        self.assertEqual(self.make("cq", "pd", "qp", "cq"), [["cq", "EMFILE"], ["pd", "ok"], ["qp", "EMFILE"], ["cq", "ok"]])
+        self.assertEqual(self.hits(), [2, 0])
+        self.assertIn("lets it fail: fail EMFILE call=create* program=client_maker nth=3-4", self.uroce("explain"))
+
+    def test_a_call_is_answered_late(self):
+        self.add("delay", "1s", "call=create_srq")
+        begin = time.monotonic()
+        self.assertEqual(self.make("srq"), [["srq", "ok"]])
+        self.assertGreaterEqual(time.monotonic() - begin, 1)
+        # A program that ends meanwhile is not waited for.
+        self.uroce("fault", "clear")
+        self.add("delay", "60s", "call=create_srq")
+        program = self.start(self.words(MAKER, "uroce0", "srq"), env=self.env)
+        self.until(lambda: self.hits() == [1])
+        program.process.kill()
+        program.wait(30)
+        self.until(lambda: "client_maker" not in self.uroce("show", "clients"))
 
     def until(self, true, seconds=30):
         limit = time.monotonic() + seconds * harness.SLOW

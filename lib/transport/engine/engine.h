@@ -142,6 +142,8 @@ class alignas(64) Engine {
   std::vector<PeerGuesses> guesses() const;
   /// The state of the QP's congestion control and loss recovery.
   QpTransportStatus status(const Qp& qp) const;
+  /// For fault rules, which find a packet's QP.
+  QpTable& qps() { return table_; }
   /// The routes of all QPs. They are redirected when neighbours have new Ethernet addresses.
   Routes& routes() {
     ctx_.forget_headers();

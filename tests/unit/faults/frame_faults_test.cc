@@ -4,7 +4,9 @@
 
 #include <bit>
 #include <cerrno>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/faults/frames.h"
@@ -22,9 +24,9 @@ constexpr std::size_t kLongest = 2048;
 class Wire {
  public:
   explicit Wire(std::string_view rules, uint64_t seed = 1) : set_(seed) {
-    const auto added = set_.add(rules, "rules");
+    const auto added = set_.add(rules, "rules", Nanos(0));
     EXPECT_TRUE(added) << added.error().text;
-    faults_ = std::make_unique<FrameFaults>(set_.all(), "uroce0", kLongest, counters);
+    faults_ = std::make_unique<FrameFaults>(set_.all(), "uroce0", kLongest, counters, &qps_);
   }
 
   void pass(Bytes frame, Way way = Way::rx) {
@@ -61,6 +63,16 @@ class Wire {
   FaultCounters counters;
 
  private:
+  /// One queue pair here, 0x12, whose peer's is 0x34.
+  class Qps final : public QpView {
+   public:
+    std::optional<uint32_t> sender_of(Way way, const wire::Packet& packet) override {
+      const bool sent = way == Way::tx;
+      if (packet.bth.dest_qpn != (sent ? 0x34 : 0x12)) return std::nullopt;
+      return sent ? 0x12 : 0x34;
+    }
+  };
+  Qps qps_;
   RuleSet set_;
   std::unique_ptr<FrameFaults> faults_;
 };
@@ -298,23 +310,102 @@ TEST(FrameFaults, RulesOfAnotherDeviceAreNotAsked) {
   EXPECT_EQ(wire.psns(), (Psns{2}));
 }
 
+TEST(FrameFaults, ARuleHoldsFromItsTimeToItsEnd) {
+  Wire wire("drop after=2ms for=3ms");  // it begins at 0, and the first frame comes at 1 ms
+  for (uint32_t psn = 1; psn <= 6; ++psn) {
+    wire.pass_psns(psn, psn);
+    wire.advance(milliseconds(1));
+  }
+  EXPECT_EQ(wire.psns(), (Psns{1, 5, 6}));
+  EXPECT_EQ(wire.rule().chosen, 3) << "before and after, it counts none";
+}
+
+TEST(FrameFaults, ALinkThatIsDownLosesAllFrames) {
+  Wire wire("link_down 2ms");
+  wire.pass_psns(1, 2);
+  wire.advance(milliseconds(1));
+  wire.pass_psns(3, 3);
+  EXPECT_EQ(wire.psns(), (Psns{3}));
+}
+
+/// The answer, which goes the other way.
+wire::Packet answer_to(Wire& wire, std::string_view line, Way way = Way::rx) {
+  wire.pass(test::frame(line), way);
+  EXPECT_EQ(wire.out.size(), 1) << line;
+  const auto answer = wire::parse(wire.out.at(0), wire::Icrc::check);
+  EXPECT_TRUE(answer) << line;
+  EXPECT_EQ(answer->source(), Gid::from_ipv4(test::kHere));
+  EXPECT_EQ(answer->destination(), Gid::from_ipv4(test::kPeer));
+  return *answer;
+}
+
+TEST(FrameFaults, AnswersRequestsWithNaks) {
+  const std::pair<std::string_view, uint8_t> kAnswers[] = {
+      {"rnr", wire::Aeth::rnr(12)},
+      {"psn", wire::Aeth::nak(wire::NakCode::psn_sequence)},
+      {"invalid", wire::Aeth::nak(wire::NakCode::invalid_request)},
+      {"access", wire::Aeth::nak(wire::NakCode::remote_access)},
+      {"operational", wire::Aeth::nak(wire::NakCode::remote_operational)}};
+  for (const auto& [name, syndrome] : kAnswers) {
+    Wire wire("answer " + std::string(name) + " nth=1");
+    const wire::Packet nak = answer_to(wire, "RC SEND_ONLY qp=0x12 psn=7 payload=64");
+    EXPECT_EQ(nak.bth.opcode, wire::Opcode::rc_ack);
+    EXPECT_EQ(nak.bth.dest_qpn, 0x34);
+    EXPECT_EQ(nak.bth.psn, Psn(7));
+    EXPECT_EQ(nak.aeth.syndrome, syndrome) << name;
+  }
+}
+
+TEST(FrameFaults, AnswersWhatIsSentAsThePeer) {
+  Wire wire("answer access tx");
+  const wire::Packet nak = answer_to(wire, "RC WRITE_ONLY qp=0x34 psn=7 va=0 rkey=1 len=8 payload=8", Way::tx);
+  EXPECT_EQ(nak.bth.dest_qpn, 0x12);
+}
+
+TEST(FrameFaults, AnswersNothingElse) {
+  Wire wire("answer access\nanswer rnr\nanswer reject");
+  wire.pass(test::frame("UC SEND_ONLY qp=0x12 psn=1 payload=64"));
+  wire.pass(test::frame("RC ACK qp=0x12 psn=1 syndrome=ack credits=31 msn=1"));
+  wire.pass(test::frame("RC SEND_ONLY qp=0x13 psn=1 payload=64"));  // a queue pair that is not there
+  EXPECT_EQ(wire.out.size(), 3);
+  EXPECT_EQ(wire.counters.injected.get(), 0);
+}
+
+TEST(FrameFaults, EnginesStandStillForTheSum) {
+  Wire wire("stall 2ms nth=1\nstall 1ms");
+  wire.pass_psns(1, 2);
+  EXPECT_EQ(wire.psns(), (Psns{1, 2}));
+  EXPECT_EQ(wire.faults().take_stall(), milliseconds(4));
+  EXPECT_EQ(wire.faults().take_stall(), Nanos(0));
+}
+
+TEST(FrameFaults, FramesOfAQueuePairThatEndsAreLost) {
+  Wire wire("break nth=2");
+  wire.pass_psns(1, 3);
+  wire.pass(test::frame("RC ACK qp=0x34 psn=1 syndrome=ack credits=31 msn=1"), Way::tx);
+  EXPECT_EQ(wire.psns(), (Psns{1}));
+  EXPECT_EQ(wire.faults().take_ended(), (std::vector<uint32_t>{0x12}));
+  wire.pass_psns(4, 4);
+  EXPECT_EQ(wire.psns(), (Psns{1, 4})) << "the engine drops them now";
+}
+
 TEST(RuleSet, NumbersAreNotUsedAgain) {
   RuleSet set(1);
-  EXPECT_EQ(set.add("drop\ndelay 1ms", "a").value().size(), 2);
+  EXPECT_EQ(set.add("drop\ndelay 1ms", "a", Nanos(0)).value().size(), 2);
   EXPECT_TRUE(set.remove(2));
   EXPECT_EQ(set.remove(2).error().code, ENOENT);
-  EXPECT_EQ(set.add("drop", "a").value()[0]->number, 3);
+  EXPECT_EQ(set.add("drop", "a", Nanos(0)).value()[0]->number, 3);
   set.clear();
   EXPECT_TRUE(set.all().empty());
 }
 
 TEST(RuleSet, TakesAllRulesOrNone) {
   RuleSet set(1);
-  EXPECT_EQ(set.add("drop\nlose", "a").error().code, EINVAL);
+  EXPECT_EQ(set.add("drop\nlose", "a", Nanos(0)).error().code, EINVAL);
   EXPECT_TRUE(set.all().empty());
   std::string many;
   for (std::size_t i = 0; i <= RuleSet::kMost; ++i) many += "drop\n";
-  EXPECT_EQ(set.add(many, "a").error().code, ENOSPC);
+  EXPECT_EQ(set.add(many, "a", Nanos(0)).error().code, ENOSPC);
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <string>
 
+#include "faults/calls.h"
+#include "faults/words.h"
 #include "wire/opcode.h"
 
 namespace uroce::faults {
@@ -83,6 +85,84 @@ TEST(FaultLanguage, OpcodesHaveTransportsBeginningsAndKindsOfAcks) {
   EXPECT_TRUE(set("rnr,ack")->rnr_naks);
 }
 
+TEST(FaultLanguage, RulesOfCallsHaveWordsOfTheirOwn) {
+  const auto rule = parse_rule("fail EBUSY call=create_qp,rdma_* program=my_test,4711 device=uroce1 nth=2 seed=1");
+  ASSERT_TRUE(rule) << rule.error().text;
+  EXPECT_EQ(rule->action, Action::fail);
+  EXPECT_EQ(rule->subject, Subject::calls);
+  EXPECT_EQ(rule->error, EBUSY);
+  EXPECT_EQ(rule->programs, (std::vector<std::string>{"my_test", "4711"}));
+  EXPECT_EQ(parse_rule("fail nth=3")->error, ENOMEM);
+  EXPECT_EQ(parse_rule("delay 5ms call=modify_qp")->subject, Subject::calls);
+  EXPECT_EQ(parse_rule("delay 5ms qpn=7")->subject, Subject::frames);
+  expect_error("fail ENOMME", "ENOMME", "it must be ENOMEM");
+  expect_error("fail rx", "rx", "it must be ENOMEM");
+  expect_error("fail EBUSY rx", "rx", "behind the action may stand device=, call=, program=");
+  expect_error("fail call=create_pq", "call=create_pq", "there are alloc_pd, create_comp_channel");
+  expect_error("fail call=", "call=", "there are alloc_pd");
+  expect_error("fail program=", "program=", "name");
+  expect_error("fail qpn=3", "qpn=3", "call=");
+  expect_error("drop call=create_qp", "call=create_qp", "rx, tx, both");
+  expect_error("delay 5ms call=create_qp qpn=3", "qpn=3", "call=");
+}
+
+TEST(FaultLanguage, RulesOfEventsHaveWordsOfTheirOwn) {
+  const auto rule = parse_rule("raise qp_fatal device=uroce0 object=0x12 after=5ms count=3");
+  ASSERT_TRUE(rule) << rule.error().text;
+  EXPECT_EQ(rule->subject, Subject::events);
+  EXPECT_EQ(rule->event, AsyncEventType::qp_fatal);
+  EXPECT_EQ(rule->object, 0x12);
+  EXPECT_EQ(rule->after, milliseconds(5));
+  EXPECT_FALSE(parse_rule("raise completion")->event);
+  EXPECT_EQ(parse_rule("link_down 2s after=1s")->length, std::chrono::seconds(2));
+  expect_error("raise", "raise", "EVENT");
+  expect_error("raise qp_fatl", "qp_fatl", "it must be completion, cq_err, qp_fatal");
+  expect_error("raise qp_fatal qpn=3", "qpn=3", "behind the action may stand device=, object=, count=, after=");
+  expect_error("link_down 2s count=2", "link_down", "device= and after= alone");
+}
+
+TEST(FaultLanguage, AnswersStallsAndMessagesOfConnections) {
+  EXPECT_EQ(parse_rule("answer rnr rx")->answer, Answer::rnr);
+  EXPECT_EQ(parse_rule("answer reject reason=3")->reason, 3);
+  EXPECT_EQ(parse_rule("answer reject")->reason, 28);
+  EXPECT_EQ(parse_rule("stall 5ms")->delay, milliseconds(5));
+  EXPECT_EQ(parse_rule("break rx")->action, Action::end_qp);
+  const auto rule = parse_rule("drop cm=req,sidr_rep for=2s");
+  EXPECT_TRUE(rule->cm->test(0x10));
+  EXPECT_TRUE(rule->cm->test(0x18));
+  EXPECT_EQ(rule->cm->count(), 2);
+  expect_error("answer", "answer", "rnr, psn, invalid");
+  expect_error("answer nak", "nak", "rnr, psn, invalid");
+  expect_error("answer rnr reason=3", "reason=", "only answer reject");
+  expect_error("drop cm=reqq", "cm=reqq", "it must be req, mra");
+}
+
+TEST(FaultCalls, ARuleChoosesByCallDeviceAndProgram) {
+  const MadeCall call{.op = message::Op::create_qp, .device = "uroce0", .command = "my_test", .pid = 4711};
+  const auto is_chosen = [&](std::string_view words) { return chooses(*parse_rule(words), call); };
+  for (const std::string_view words : {"fail", "fail call=create_qp", "fail call=create*", "fail device=uroce0",
+                                       "fail program=my_test", "fail program=other,4711"}) {
+    EXPECT_TRUE(is_chosen(words)) << words;
+  }
+  for (const std::string_view words : {"fail call=create_cq", "fail device=uroce1", "fail program=my"}) {
+    EXPECT_FALSE(is_chosen(words)) << words;
+  }
+  EXPECT_FALSE(chooses(*parse_rule("fail"), {.op = message::Op::modify_qp})) << "it makes no object";
+  EXPECT_FALSE(chooses(*parse_rule("fail call=*"), {.op = message::Op::destroy})) << "it cannot fail";
+}
+
+TEST(FaultCalls, DelaysAddUpUntilARuleLetsTheCallFail) {
+  RuleSet rules(1);
+  ASSERT_TRUE(rules.add("drop\ndelay 1ms call=*\ndelay 2ms call=*\nfail EBUSY nth=2\ndelay 4ms call=*", "", Nanos(0)));
+  const MadeCall call{.op = message::Op::create_qp};
+  const CallFate first = fate_of(rules.all(), call, Nanos(1)), second = fate_of(rules.all(), call, Nanos(1));
+  EXPECT_EQ(first.delay, milliseconds(7));
+  EXPECT_EQ(first.error, 0);
+  EXPECT_EQ(second.delay, milliseconds(3));
+  EXPECT_EQ(second.error, EBUSY);
+  EXPECT_EQ(second.text, "fault rule 4 lets it fail: fail EBUSY nth=2");
+}
+
 TEST(FaultLanguage, ErrorsNameTheWordAndWhatIsAllowed) {
   expect_error("lose rx", "lose", "drop, delay, duplicate, reorder, corrupt, mark, throttle, partition");
   expect_error("drop rx nht=3", "nht=3", "rx, tx, both, device=, qpn=, peer=");
@@ -130,7 +210,8 @@ TEST(FaultLanguage, ErrorsOfAFileNameItsLine) {
 }
 
 TEST(FaultLanguage, TheReferenceHasEveryWord) {
-  for (const std::string_view word : {"`drop`", "`partition`", "`rx`", "`qpn=`", "`seed=`", "`at=`"}) {
+  for (const std::string_view word :
+       {"`drop`", "`partition`", "`rx`", "`qpn=`", "`seed=`", "`at=`", "`fail`", "`raise`", "`call=`"}) {
     EXPECT_TRUE(reference().contains(word)) << word;
   }
 }

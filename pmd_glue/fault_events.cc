@@ -1,0 +1,105 @@
+#include "pmd_glue/fault_events.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "control/completion_listener.h"
+#include "control/packet_sender.h"
+
+namespace uroce::glue {
+
+namespace {
+
+using control::EventObject;
+
+/// Events with which a queue pair is in the error state (IBTA vol. 1, 11.6.3).
+bool ends_qp(AsyncEventType type) {
+  return type == AsyncEventType::qp_fatal || type == AsyncEventType::qp_request_error ||
+         type == AsyncEventType::qp_access_error;
+}
+
+void end_qp(control::Device& device, uint32_t qpn) {
+  const auto lock = device.runner().lock();
+  const uint32_t engine = qpn & ((1u << device.index_bits()) - 1);
+  if (engine >= device.engines()) return;
+  (void)device.runner().run(engine, [qpn](transport::Engine& on) { (void)control::end_qp(on, qpn); });
+}
+
+/// An event of a completion that there is not.
+void wake(control::Device& device, uint32_t cq) {
+  const auto lock = device.runner().lock();
+  if (control::CompletionListener* const listener = device.objects().cqs().find(cq)) listener->fire();
+}
+
+}  // namespace
+
+void FaultEvents::add_place(Place place) {
+  const auto same = [&](const Place& one) { return one.device == place.device; };
+  if (std::ranges::none_of(places_, same)) places_.push_back(std::move(place));
+}
+
+void FaultEvents::add(const faults::Rules& rules) {
+  for (const auto& one : faults::of(faults::Subject::events, rules)) {
+    due_.push_back({.at = one->begin(), .left = one->rule.count.value_or(1), .rule = one});
+  }
+}
+
+void FaultEvents::keep(const faults::Rules& rules) {
+  std::erase_if(due_, [&](const Due& due) {
+    if (std::ranges::find(rules, due.rule) != rules.end()) return false;
+    if (due.ends) (void)run(due, due.at);
+    return true;
+  });
+}
+
+Nanos FaultEvents::take_turn(Nanos now) {
+  for (;;) {
+    const auto next = std::ranges::min_element(due_, {}, &Due::at);
+    if (next == due_.end()) return kNever;
+    if (next->at > now) return next->at;
+    const Due due = std::move(*next);
+    due_.erase(next);
+    if (auto after = run(due, now)) due_.push_back(std::move(*after));
+  }
+}
+
+template <class Work>
+void FaultEvents::at_places(const faults::Rule& rule, Work work) const {
+  for (const Place& place : places_) {
+    if (rule.device.empty() || rule.device == place.device->config().name) work(place);
+  }
+}
+
+std::optional<FaultEvents::Due> FaultEvents::run(const Due& due, Nanos now) const {
+  const faults::Rule& rule = due.rule->rule;
+  if (rule.action == faults::Action::link_down) {
+    at_places(rule, [&](const Place& place) { place.port->cut(!due.ends); });
+    if (due.ends) return std::nullopt;
+    return Due{.at = due.rule->end(), .ends = true, .rule = due.rule};
+  }
+  if (due.rule->fires(now)) {
+    at_places(rule, [&](const Place& place) { raise(*place.device, rule); });
+  }
+  if (due.left <= 1) return std::nullopt;
+  return Due{.at = due.at + rule.after, .left = due.left - 1, .rule = due.rule};
+}
+
+void FaultEvents::raise(control::Device& device, const faults::Rule& rule) {
+  const EventObject kind = rule.event ? control::object_of(*rule.event) : EventObject::cq;
+  if (kind == EventObject::port) {
+    device.events().broadcast({*rule.event, 1});
+    return;
+  }
+  const auto objects = rule.object ? std::vector<uint32_t>{*rule.object} : device.events().objects(kind);
+  for (const uint32_t object : objects) {
+    if (kind == EventObject::qp && object == transport::kGsiQpn) continue;  // no program's
+    if (!rule.event) {
+      wake(device, object);
+      continue;
+    }
+    if (ends_qp(*rule.event)) end_qp(device, object);
+    device.events().on_async_event(*rule.event, object);
+  }
+}
+
+}  // namespace uroce::glue
