@@ -30,7 +30,7 @@ LOSS = {"seed": 7, "lose": 0.01, "repeat": 0, "delay": 0}
 
 
 def least_descriptors(process, looks=20):
-    """What it keeps: of those that it opens for a moment alone some look finds none."""
+    """It keeps these. Some look finds none of those that it opens for a moment."""
     counts = []
     for _ in range(looks):
         counts.append(len(list((process / "fd").iterdir())))
