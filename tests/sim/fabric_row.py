@@ -10,53 +10,57 @@ class Fabric:
     name = "fabric"
     title = "1,000 hosts: slowdown by flow size"
     program = "uroce_fabric"
-    note = ("50 leaves with 20 hosts of 100 Gb/s each, 10 spines, 200 Gb/s between them, 1 us a link, 32 MB of buffer a switch, ECN; "
-            "seed 1. A slowdown is a flow's time, divided by that in an empty fabric.")
+    note = ("50 leaves with 20 hosts of 100 Gb/s, 10 spines, 200 Gb/s between, 1 us a link, 32 MB a switch, seed 1. Percentiles are of the "
+            "slowdown, post to completion over that in an empty fabric.")
     most_seconds, most_mib = 1800, 16384
+    loads = {"websearch": "--load 0.5", "storage": "--load 0.5", "incast": "--load 0.3", "all-to-all": "--size 512K"}
 
     def __init__(self):
-        def run(ms, name, *options):
-            return FabricRun(name, *" ".join(map(str, options)).split(), ms=ms)
+        def run(traffic, control, recovery="onlies", also="", ms=2, options=""):
+            one = FabricRun(", ".join(filter(None, (control, recovery, also))), "--traffic", traffic, *self.loads[traffic].split(),
+                            "--control", control, "--recovery", recovery, *options.split(), ms=ms)
+            one.cells = (traffic, ms, control, recovery, also)
+            one.name = f"{traffic}, {ms} ms, {one.name}"
+            return one
 
-        search = "--traffic websearch --load 0.5"
-        self.long = [run(10, f"websearch, {control}", search, "--control", control) for control in ("dcqcn", "swift")]
-        self.controls = [run(2, f"websearch, {name}", search, options) for name, options in {
-            "none": "--control none", "dcqcn": "--control dcqcn", "swift": "--control swift", "swift, 16 ports": "--control swift --spray 16",
-            "dcqcn, ring of 64": "--control dcqcn --tx-ring 64"}.items()]
-        self.recoveries = [run(2, f"loss 1e-4, {recovery}", search, "--control dcqcn --loss 1e-4 --recovery", recovery)
-                           for recovery in ("go-back-n", "selective", "onlies")]
-        self.recoveries.append(run(2, "PFC, go-back-n", search, "--control dcqcn --pfc --timeout 14 --recovery go-back-n"))
-        self.failed = run(2, "25 links fail, swift", search, "--control swift --fail 25 --fail-at 0.5 --reroute 0.5")
-        self.others = [run(2, f"{name}, {control}", options, "--control", control)
-                       for name, options in {"storage": "--traffic storage --load 0.5",
-                                             "incast": "--traffic incast --load 0.3",
-                                             "all-to-all": "--traffic all-to-all --size 512K"}.items()
-                       for control in ("dcqcn", "swift")]
+        loss = {"also": "loss 1e-4", "options": "--loss 1e-4"}
+        self.long = [run("websearch", control, ms=10) for control in ("dcqcn", "swift")]
+        self.controls = [*(run("websearch", control) for control in ("none", "dcqcn", "swift")),
+                         run("websearch", "swift", also="16 ports", options="--spray 16"),
+                         run("websearch", "dcqcn", also="ring 64", options="--tx-ring 64")]
+        self.recoveries = [*(run("websearch", "dcqcn", recovery, **loss) for recovery in ("go-back-n", "selective", "onlies")),
+                           run("websearch", "dcqcn", "go-back-n", also="PFC", options="--pfc --timeout 14")]
+        self.failed = run("websearch", "swift", also="25 dead links", options="--fail 25 --fail-at 0.5 --reroute 0.5")
+        self.others = [run(traffic, control) for traffic in ("storage", "incast", "all-to-all") for control in ("dcqcn", "swift")]
         self.runs = [*self.long, *self.controls, *self.recoveries, self.failed, *self.others]
 
+    @staticmethod
+    def measured(runs):
+        """Those that have a result: all take the better part of an hour, and each can be kept alone."""
+        return [run for run in runs if run.summary]
+
     def goals(self):
-        seconds = max(run.summary["cost"]["cpu_s"] for run in self.runs)
-        mib = max(run.summary["cost"]["mib"] for run in self.runs)
-        lost = sum(run.summary["flows"]["failed"] for run in self.runs)
-        return [Goal("most CPU seconds of a run", f"≤ {self.most_seconds}", f"{seconds:.0f}", seconds <= self.most_seconds),
-                Goal("most memory of a run, MiB", f"≤ {self.most_mib}", mib, mib <= self.most_mib),
-                Goal("flows failed", "0", lost, lost == 0)]
+        seconds = max(run.summary["cost"]["cpu_s"] for run in self.measured(self.runs))
+        mib = max(run.summary["cost"]["mib"] for run in self.measured(self.runs))
+        return [Goal("CPU seconds of a run", f"≤ {self.most_seconds}", f"{seconds:.0f}", seconds <= self.most_seconds),
+                Goal("MiB of a run", f"≤ {self.most_mib}", mib, mib <= self.most_mib)]
 
     def table(self):
-        lines = head_of("run", "ms", "flows", "p50", *(f"p99 {size}" for size in SIZES), "p99.9", "Tb/s", "dropped", "sent again", "timeouts", "CPU s",
-                        "MiB")
-        for run in self.runs:
+        lines = head_of("traffic", "ms", "control", "recovery", "with", "flows", "p50", "p99", "p99.9", *(f"p99{size}" for size in ("≤10KB", "≤100KB", "≤1MB", ">1MB")),
+                        "Tb/s", "dropped", "resent", "CPU s", "MiB")
+        for run in self.measured(self.runs):
             flows, packets, cost = (run.summary[key] for key in ("flows", "packets", "cost"))
-            shown = flows["begun"] if flows["done"] == flows["begun"] else f"{flows['done']} of {flows['begun']}"
+            shown = flows["begun"] if flows["done"] == flows["begun"] else f"{flows['done']}/{flows['begun']}"
             gone = packets["dropped"] + packets["lost"] + packets["cut"]
-            p99 = [run.slowdown(size, "p99") for size in SIZES]
-            lines.append(row_of(run.name, run.ms, shown, f"{run.slowdown('all', 'p50'):.2f}", *("" if x is None else f"{x:.1f}" for x in p99),
-                                f"{run.slowdown('all', 'p999'):.1f}", f"{run.goodput / 1000:.1f}", gone, packets["again"], packets["timeouts"],
+            p99 = [run.slowdown(size, "p99") for size in SIZES[:-1]]
+            lines.append(row_of(*run.cells, shown, f"{run.slowdown('all', 'p50'):.2f}",
+                                *(f"{run.slowdown('all', name):.1f}" for name in ("p99", "p999")),
+                                *("" if x is None else f"{x:.1f}" for x in p99), f"{run.goodput / 1000:.1f}", gone, packets["again"],
                                 f"{cost['cpu_s']:.0f}", cost["mib"]))
         return lines
 
     def plot(self, plt):
         figure, (controls, recoveries) = plt.subplots(1, 2, figsize=(11, 5), sharey=True)
-        draw_by_size(controls, self.controls)
-        draw_by_size(recoveries, [*self.recoveries, self.failed])
+        draw_by_size(controls, self.measured(self.controls))
+        draw_by_size(recoveries, self.measured([*self.recoveries, self.failed]))
         return figure

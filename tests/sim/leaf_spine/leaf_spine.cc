@@ -70,7 +70,7 @@ void LeafSpine::add_switches() {
 }
 
 void LeafSpine::add_hosts() {
-  // A host has a queue pair for each connection of each flow at worst; one more bit because numbers begin at 2.
+  // Both ends of a pair need qps_per_peer queue pairs. Their numbers begin at 2.
   std::vector<uint32_t> qps(plan_.hosts, 2);
   std::unordered_map<uint64_t, bool> pairs;
   for (const FabricFlow& flow : flows_) {

@@ -1,9 +1,9 @@
 // The leaf-spine fabric of a plan, and its traffic, in virtual time.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <unordered_map>
 #include <vector>

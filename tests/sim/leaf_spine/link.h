@@ -59,7 +59,6 @@ class Link : private Handler {
   void ask_to_pause(bool paused);
   /// A link that is down loses what leaves its queue.
   void set_up(bool up) { up_ = up; }
-  bool is_up() const { return up_; }
   std::size_t queued_packets() const { return queue_.size(); }
 
   const LinkOptions& options() const { return options_; }

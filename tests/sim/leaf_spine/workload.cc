@@ -66,7 +66,7 @@ void add_sizes(const FabricPlan& plan, std::span<const SizePoint> sizes, const P
 }
 
 void add_incasts(const FabricPlan& plan, const Peers& peers, Random& random, std::vector<FabricFlow>& flows) {
-  const double bytes = static_cast<double>(plan.flow_bytes) * std::min(plan.degree, plan.peers);
+  const double bytes = static_cast<double>(plan.flow_bytes) * std::min({plan.degree, plan.peers, plan.hosts - 1});
   for (uint32_t to = 0; to < plan.hosts; ++to) {
     poisson(plan, bytes_per_second(plan) / bytes, random, [&](Picos at) {
       for (const uint32_t from : peers.senders(to, plan.degree, random)) {
