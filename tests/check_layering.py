@@ -37,6 +37,7 @@ ALLOWED = {
     "sharing": ("base",),
     "client": ("base", "cm", "control", "message", "queues", "sharing"),
     "ping": (),
+    "validate": ("base",),
     "dropin/common": ("base",),
     "dropin/ibverbs": ("base", "dropin/common", "sharing"),
     "dropin/rdmacm": ("base", "dropin/common", "message"),
