@@ -39,7 +39,7 @@ ALLOWED = {
     "ping": (),
     "validate": ("base",),
     "dropin/common": ("base",),
-    "dropin/ibverbs": ("base", "dropin/common", "sharing"),
+    "dropin/ibverbs": ("base", "dropin/common", "sharing", "validate"),
     "dropin/rdmacm": ("base", "dropin/common", "message"),
     "dropin/rsocket": ("base", "dropin/common", "dropin/rdmacm"),
     "dropin/sysfs": (),

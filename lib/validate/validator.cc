@@ -241,7 +241,10 @@ Found Validator::post_receive(Id id, const RecvRequest& request) {
   if (qp == nullptr) return found;
   const auto name = fmt::format("receive {:#x} of queue pair {:#x}", request.wr_id, qp->facts.number);
   if (qp->state == QpState::reset) found.push_back({Misuse::receive_state, name + " is posted in RESET"});
-  if (qp->facts.srq != nullptr) found.push_back({Misuse::receive_with_srq, name});
+  if (qp->facts.srq != nullptr) {
+    found.push_back({Misuse::receive_with_srq, name});
+    return found;
+  }
   qp->receives.push_back(receive_of(qp->owner(), qp->facts.cap.max_recv_sge, request, name, found));
   expect(qp->facts.recv_cq, 1);
   check_room(qp->facts.recv_cq, name, found);

@@ -14,5 +14,7 @@ bool is_expected_by(std::string_view library, int code);
 /// The file name of the object that has called into libibverbs or librdmacm. nullopt where no stack can be read. It
 /// walks the stack, for reports that were asked for. May allocate. Any thread.
 std::optional<std::string> calling_object();
+/// The same caller's place, as "prog+0x11a4 (main)": addr2line takes the number.
+std::string calling_place();
 
 }  // namespace uroce::dropin

@@ -6,6 +6,7 @@
 #include "dropin/common/qp_attr.h"
 #include "dropin/ibverbs/grh.h"
 #include "dropin/ibverbs/objects.h"
+#include "dropin/ibverbs/validation.h"
 
 namespace uroce::dropin {
 
@@ -39,6 +40,7 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
 
 int ibv_destroy_ah(ibv_ah* ah) {
   if (const int error = check_live(ah, ENOENT); error != 0) return error;
+  validation::will_go(*of(ah));
   delete of(ah);
   return 0;
 }

@@ -9,6 +9,8 @@
 #include <mutex>
 
 #include "dropin/ibverbs/events.h"
+#include "dropin/ibverbs/validated_calls.h"
+#include "dropin/ibverbs/validation.h"
 
 namespace uroce::dropin {
 
@@ -200,6 +202,8 @@ VerbsCq* make_cq(ibv_context* context, const CqInit& init) {
   pthread_mutex_init(&cq->mutex, nullptr);
   pthread_cond_init(&cq->cond, nullptr);
   fill_poll_operations(*cq);
+  validation::replace_operations(*cq);
+  validation::made(*cq, init.ignore_overrun, !init.locked);
   if (channel != nullptr) {
     of(channel)->raised.add_queue();
     pthread_mutex_lock(&context->mutex);
@@ -240,16 +244,18 @@ int ibv_resize_cq(ibv_cq* ibcq, int entries) {
     cq.capacity = cq.api.entries();
   }
   cq.cqe = entries;
+  validation::resized(cq);
   return 0;
 }
 
 int ibv_destroy_cq(ibv_cq* ibcq) {
   if (const int error = check_live(ibcq, ENOENT); error != 0) return error;
   VerbsCq* cq = of(ibcq);
-  if (cq->users.any()) return failed(EBUSY);
+  if (cq->users.any()) return validation::busy("ibv_destroy_cq()");
+  validation::gone(*cq);
   withdraw(cq->context, &SharedContext::cqs, cq->handle);
-  wait_for_acks(cq->mutex, cq->cond, cq->comp_events_completed, cq->completions_delivered);
-  wait_for_acks(cq->mutex, cq->cond, cq->async_events_completed, cq->events_delivered);
+  wait_for_acks("completion queue", cq->mutex, cq->cond, cq->comp_events_completed, cq->completions_delivered);
+  wait_for_acks("completion queue", cq->mutex, cq->cond, cq->async_events_completed, cq->events_delivered);
   if (cq->channel != nullptr) {
     of(cq->channel)->raised.remove_queue(cq->handle);
     pthread_mutex_lock(&cq->context->mutex);

@@ -19,6 +19,8 @@
 #include "dropin/ibverbs/fork.h"
 #include "dropin/ibverbs/identity.h"
 #include "dropin/ibverbs/objects.h"
+#include "dropin/ibverbs/validated_calls.h"
+#include "dropin/ibverbs/validation.h"
 
 namespace uroce::dropin {
 
@@ -130,11 +132,13 @@ ibv_context* make_context(const std::shared_ptr<SharedContext>& shared, ibv_devi
   context.abi_compat = __VERBS_ABI_IS_EXTENDED;
   made->sz = sizeof(verbs_context);
   fill_operations(*made);
+  validation::replace_operations(*made);
   return &context;
 }
 
 ibv_context* open(ibv_device* device) {
   const NoCancel guard;
+  validation::begin();
   auto opened = open_daemon_device(device->name);
   if (!opened) return report_null(opened.error());
   // The file stays empty; it identifies the open device wherever the descriptor is passed.
@@ -155,7 +159,11 @@ ibv_context* open(ibv_device* device) {
 void ContextRef::release(VerbsContext* context) {
   if (--context->references != 0) return;
   pthread_mutex_destroy(&context->context.mutex);
-  delete context;
+  if (validation::on()) {
+    validation::bury<verbs_context>(context);  // destroyed objects lead here
+  } else {
+    delete context;
+  }
 }
 
 }  // namespace uroce::dropin

@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <ctime>
 
 #include "base/no_cancel.h"
 #include "dropin/common/descriptor.h"
 #include "dropin/common/foreign_enum.h"
+#include "dropin/ibverbs/validation.h"
 #include "dropin/ibverbs/verbs_wq.h"
 
 namespace uroce::dropin {
@@ -15,6 +17,9 @@ namespace uroce::dropin {
 namespace {
 
 using namespace std::chrono_literals;
+
+/// Another thread may acknowledge events a little late.
+constexpr time_t kAckSeconds = 2;
 
 /// The next event from `next(timeout)`. Waits without limit unless the descriptor is non-blocking. nullopt with errno:
 /// EAGAIN, EINTR (as from read(2) on the descriptor of kernel verbs) or EIO (the daemon is gone).
@@ -104,18 +109,34 @@ bool deliver_async(SharedContext& shared, const AsyncEvent& event, ibv_async_eve
   }
 }
 
-void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& cond, uint32_t& counter, uint32_t events) {
+void acknowledge(const char* what, pthread_mutex_t& mutex, pthread_cond_t& cond, uint32_t& counter, uint32_t events,
+                 const uint32_t& delivered) {
   pthread_mutex_lock(&mutex);
   counter += events;
+  validation::check_acks(what, counter, delivered);
   pthread_cond_signal(&cond);
   pthread_mutex_unlock(&mutex);
 }
 
+/// Tells where no other thread acknowledges the events soon. The caller has the mutex, and waits on.
+void tell_late_acks(const char* what, pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t& acknowledged,
+                    uint32_t delivered) {
+  timespec until{};
+  clock_gettime(CLOCK_REALTIME, &until);  // pthread_cond_timedwait(3) waits by it
+  until.tv_sec += kAckSeconds;
+  while (acknowledged != delivered) {
+    if (pthread_cond_timedwait(&cond, &mutex, &until) == 0) continue;
+    return validation::waits_for_acks(what, acknowledged, delivered);
+  }
+}
+
 }  // namespace
 
-void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t& acknowledged, uint32_t delivered) {
+void wait_for_acks(const char* what, pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t& acknowledged,
+                   uint32_t delivered) {
   const NoCancel guard;
   pthread_mutex_lock(&mutex);
+  if (validation::on() && acknowledged != delivered) tell_late_acks(what, mutex, cond, acknowledged, delivered);
   while (acknowledged != delivered) pthread_cond_wait(&cond, &mutex);
   pthread_mutex_unlock(&mutex);
 }
@@ -163,7 +184,8 @@ int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) 
 }
 
 void ibv_ack_cq_events(ibv_cq* cq, unsigned int nevents) {
-  acknowledge(cq->mutex, cq->cond, cq->comp_events_completed, nevents);
+  acknowledge("completion queue", cq->mutex, cq->cond, cq->comp_events_completed, nevents,
+              of(cq)->completions_delivered);
 }
 
 int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
@@ -180,16 +202,18 @@ void ibv_ack_async_event(ibv_async_event* event) {
   switch (number_of(event->event_type)) {
     case IBV_EVENT_CQ_ERR: {
       ibv_cq& cq = *event->element.cq;
-      return acknowledge(cq.mutex, cq.cond, cq.async_events_completed, 1);
+      return acknowledge("completion queue", cq.mutex, cq.cond, cq.async_events_completed, 1,
+                         of(&cq)->events_delivered);
     }
     case IBV_EVENT_SRQ_ERR:
     case IBV_EVENT_SRQ_LIMIT_REACHED: {
       ibv_srq& srq = *event->element.srq;
-      return acknowledge(srq.mutex, srq.cond, srq.events_completed, 1);
+      return acknowledge("shared receive queue", srq.mutex, srq.cond, srq.events_completed, 1,
+                         of(&srq)->events_delivered);
     }
     case IBV_EVENT_WQ_FATAL: {
       ibv_wq& wq = *event->element.wq;
-      return acknowledge(wq.mutex, wq.cond, wq.events_completed, 1);
+      return acknowledge("receive work queue", wq.mutex, wq.cond, wq.events_completed, 1, of(&wq)->events_delivered);
     }
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
@@ -200,7 +224,7 @@ void ibv_ack_async_event(ibv_async_event* event) {
     case IBV_EVENT_PATH_MIG_ERR:
     case IBV_EVENT_QP_LAST_WQE_REACHED: {
       ibv_qp& qp = *event->element.qp;
-      return acknowledge(qp.mutex, qp.cond, qp.events_completed, 1);
+      return acknowledge("queue pair", qp.mutex, qp.cond, qp.events_completed, 1, of(&qp)->events_delivered);
     }
     default: return;
   }

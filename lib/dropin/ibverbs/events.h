@@ -10,8 +10,9 @@
 
 namespace uroce::dropin {
 
-/// Waits until as many events are acknowledged as were delivered.
-void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t& acknowledged, uint32_t delivered);
+/// Waits until as many events of `what` ("queue pair") are acknowledged as were delivered.
+void wait_for_acks(const char* what, pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t& acknowledged,
+                   uint32_t delivered);
 
 /// Lets events and importers find `object` by its id.
 template <class Map, class T>

@@ -7,6 +7,7 @@
 #include "dropin/ibverbs/events.h"
 #include "dropin/ibverbs/later_verbs.h"
 #include "dropin/ibverbs/on_demand.h"
+#include "dropin/ibverbs/validation.h"
 #include "dropin/ibverbs/window.h"
 
 namespace uroce::dropin {
@@ -53,6 +54,7 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t length, uint64_t 
   mr->length = length;
   mr->base = iova;
   mr->access = access;
+  validation::registered(*mr);
   publish(pd->context, &SharedContext::mrs, mr->handle, mr);
   return mr;
 }
@@ -72,6 +74,7 @@ ibv_mr* register_dmabuf(ibv_pd* pd, uint64_t offset, std::size_t length, uint64_
   mr->length = length;
   mr->base = iova;
   mr->access = access;
+  validation::registered(*mr, false);
   publish(pd->context, &SharedContext::mrs, mr->handle, mr);
   return mr;
 }
@@ -91,6 +94,7 @@ ibv_mr* register_implicit(ibv_pd* pd, unsigned access) {
   mr->implicit = std::make_shared<ImplicitRegion>(
       of(pd)->domain(), access_flags(access & ~unsigned{IBV_ACCESS_ON_DEMAND}).without(Access::zero_based));
   of(pd->context)->shared->has_implicit = true;
+  validation::registered(*mr);
   return mr;
 }
 
@@ -135,6 +139,7 @@ ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, std::size_t length, u
   mr->of_dm.emplace(&of(dm)->users);
   mr->length = length;
   mr->access = access;
+  validation::registered(*mr, false);
   publish(pd->context, &SharedContext::mrs, mr->handle, mr);
   return mr;
 }
@@ -146,6 +151,7 @@ ibv_mr* alloc_null_mr(ibv_pd* pd) {
   auto* mr = new VerbsMr(of(pd), std::move(*region));
   mr->length = SIZE_MAX;
   mr->access = IBV_ACCESS_LOCAL_WRITE;
+  validation::registered(*mr, false);
   publish(pd->context, &SharedContext::mrs, mr->handle, mr);
   return mr;
 }
@@ -195,7 +201,7 @@ ibv_pd* ibv_alloc_pd(ibv_context* context) {
 
 int ibv_dealloc_pd(ibv_pd* pd) {
   if (const int error = check_live(pd, ENOENT); error != 0) return error;
-  if (of(pd)->users.any()) return failed(EBUSY);
+  if (of(pd)->users.any()) return validation::busy("ibv_dealloc_pd()");
   if (of(pd)->parent == nullptr) withdraw(pd->context, &SharedContext::pds, pd->handle);
   delete of(pd);
   return 0;
@@ -251,6 +257,7 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t l
   const bool moved = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
   const bool given = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
   auto* region = static_cast<VerbsMr*>(mr);
+  validation::will_go(*region, "ibv_rereg_mr()");
   const auto changed = region->api.reregister(given ? &of(pd)->domain() : nullptr, moved ? address : nullptr, length,
                                               (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? &wanted : nullptr);
   if (!changed) {
@@ -269,14 +276,18 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t l
     mr->pd = pd;
     region->of_pd.emplace(&of(pd)->users);
   }
+  validation::gone(*region);
   mr->lkey = region->api.lkey();
   mr->rkey = region->api.rkey();
+  validation::registered(*region);
   return 0;
 }
 
 int ibv_dereg_mr(ibv_mr* mr) {
   if (const int error = check_live(mr, ENOENT); error != 0) return error;
   if (const int error = check_unbound(*static_cast<VerbsMr*>(mr)); error != 0) return error;
+  validation::will_go(*static_cast<VerbsMr*>(mr), "ibv_dereg_mr()");
+  validation::gone(*static_cast<VerbsMr*>(mr));
   withdraw(mr->context, &SharedContext::mrs, mr->handle);
   if ((static_cast<VerbsMr*>(mr)->access & IBV_ACCESS_ON_DEMAND) != 0)
     withdraw(mr->context, &SharedContext::on_demand, mr->lkey);

@@ -62,6 +62,7 @@ struct VerbsChannel : ibv_comp_channel {
 inline VerbsChannel* of(ibv_comp_channel* channel) { return static_cast<VerbsChannel*>(channel); }
 
 struct VerbsCq : ibv_cq_ex {
+  using Public = ibv_cq_ex;
   static constexpr ObjectMemory kMemory = ObjectMemory::cq;
   /// `domain` is a parent domain or null.
   VerbsCq(ibv_context* owner, CompletionQueue made, bool locked, VerbsPd* domain)
@@ -112,6 +113,7 @@ const Users* users_of(const T* object) {
 }
 
 struct VerbsSrq : ibv_srq {
+  using Public = ibv_srq;
   static constexpr ObjectMemory kMemory = ObjectMemory::srq;
   /// The parts of a queue. Only an XRC queue has a domain of its own and a completion queue.
   struct Parts {
@@ -141,6 +143,7 @@ struct VerbsSrq : ibv_srq {
 inline VerbsSrq* of(ibv_srq* srq) { return static_cast<VerbsSrq*>(srq); }
 
 struct VerbsQp : later::QpEx {
+  using Public = later::QpEx;
   static constexpr ObjectMemory kMemory = ObjectMemory::qp;
   VerbsQp(VerbsPd* domain, QueuePair made, VerbsCq* send, VerbsCq* recv, VerbsSrq* shared)
       : later::QpEx{},

@@ -9,6 +9,8 @@
 #include "dropin/ibverbs/identity.h"
 #include "dropin/ibverbs/qp_ex.h"
 #include "dropin/ibverbs/served_types.h"
+#include "dropin/ibverbs/validated_calls.h"
+#include "dropin/ibverbs/validation.h"
 
 namespace uroce::dropin {
 
@@ -23,6 +25,7 @@ VerbsQp* publish_qp(VerbsQp* qp, ibv_context* context, ibv_qp_type type, void* o
   pthread_mutex_init(&base.mutex, nullptr);
   pthread_cond_init(&base.cond, nullptr);
   fill_wr_operations(*qp);
+  validation::replace_operations(*qp);
   qp->live.begin(ObjectKind::qp, qp, base.handle, context);
   publish(context, &SharedContext::qps, base.qp_num, qp);
   return qp;
@@ -78,6 +81,7 @@ VerbsQp* make_qp(ibv_pd* pd, ibv_qp_init_attr& attr, std::span<const QueuePair::
   qp->list.set_limits(attr.cap.max_send_sge, attr.cap.max_inline_data);
   publish_qp(qp, pd->context, attr.qp_type, attr.qp_context);
   for (const QueuePair::Step& step : steps) base.state = static_cast<ibv_qp_state>(step.attr.state);
+  validation::made(*qp);
   return qp;
 }
 
@@ -90,8 +94,9 @@ bool attached(const VerbsQp& qp) {
 }  // namespace
 
 VerbsQp* publish_target(QueuePair made, VerbsXrcd& domain, void* of_program) {
-  auto* qp = new VerbsQp(domain, std::move(made));
-  return publish_qp(qp, domain.context, IBV_QPT_XRC_RECV, of_program);
+  auto* qp = publish_qp(new VerbsQp(domain, std::move(made)), domain.context, IBV_QPT_XRC_RECV, of_program);
+  validation::made(*qp);
+  return qp;
 }
 
 ibv_qp* create_posting_qp(ibv_qp_init_attr_ex* attr, std::span<const QueuePair::Step> steps) {
@@ -114,6 +119,7 @@ ibv_qp* create_posting_qp(ibv_qp_init_attr_ex* attr, std::span<const QueuePair::
   VerbsQp* qp = make_qp(attr->pd, *reinterpret_cast<ibv_qp_init_attr*>(attr), steps);
   if (qp == nullptr) return nullptr;
   qp->extended = extended;
+  if (extended) validation::declared(*qp, attr->send_ops_flags);
   return &qp->qp_base;
 }
 
@@ -130,6 +136,7 @@ int modify_qp_rate_limit(ibv_qp* qp, ibv_qp_rate_limit_attr* attr) {
 
 void set_state(ibv_qp& qp, ibv_qp_state state) {
   qp.state = state;
+  validation::changed(*of(&qp));
   if (state == IBV_QPS_RESET) forget(qp.send_cq, qp.recv_cq, qp.qp_num);
 }
 
@@ -155,10 +162,12 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
     return refuse(EOPNOTSUPP, "ibv_modify_qp(): RC alone has a rate limit; leave IBV_QP_RATE_LIMIT out");
   }
   mask = mask_of(qp->qp_type, mask);
+  validation::will_modify(*of(qp), *attr, mask);
   QpAttr wanted;
   if (const int error = convert(*attr, mask, wanted); error != 0) return failed(error);
   const auto changed = of(qp)->api.modify(wanted, QpAttrMask::from_bits(static_cast<uint32_t>(mask)));
   if (!changed) return report(changed.error());
+  validation::changed(*of(qp), *attr, mask);
   if ((mask & IBV_QP_STATE) != 0) set_state(*qp, static_cast<ibv_qp_state>(wanted.state));
   return 0;
 }
@@ -172,7 +181,10 @@ int ibv_query_qp(ibv_qp* ibqp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* in
   convert(*asked, *attr);
   attr->cap = convert(qp.api.cap());
   if (ibqp->srq != nullptr) attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
-  if ((mask & IBV_QP_STATE) != 0) ibqp->state = attr->qp_state;
+  if ((mask & IBV_QP_STATE) != 0) {
+    ibqp->state = attr->qp_state;
+    validation::changed(qp);
+  }
   *init = {ibqp->qp_context, ibqp->send_cq, ibqp->recv_cq, ibqp->srq, attr->cap, ibqp->qp_type, qp.signal_all ? 1 : 0};
   return 0;
 }
@@ -184,9 +196,10 @@ int ibv_query_qp_data_in_order(ibv_qp* /*qp*/, ibv_wr_opcode /*op*/, uint32_t /*
 int ibv_destroy_qp(ibv_qp* ibqp) {
   if (const int error = check_live(ibqp, ENOENT); error != 0) return error;
   VerbsQp* qp = of(ibqp);
-  if (qp->flows.any() || attached(*qp)) return failed(EBUSY);
+  if (qp->flows.any() || attached(*qp)) return validation::busy("ibv_destroy_qp()");
+  validation::gone_queue_pair(qp);
   withdraw(ibqp->context, &SharedContext::qps, qp->api.qpn(), qp);
-  wait_for_acks(ibqp->mutex, ibqp->cond, ibqp->events_completed, qp->events_delivered);
+  wait_for_acks("queue pair", ibqp->mutex, ibqp->cond, ibqp->events_completed, qp->events_delivered);
   pthread_cond_destroy(&ibqp->cond);
   pthread_mutex_destroy(&ibqp->mutex);
   {

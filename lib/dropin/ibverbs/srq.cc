@@ -3,6 +3,7 @@
 #include "dropin/common/foreign_enum.h"
 #include "dropin/ibverbs/events.h"
 #include "dropin/ibverbs/post.h"
+#include "dropin/ibverbs/validation.h"
 
 namespace uroce::dropin {
 
@@ -51,6 +52,7 @@ ibv_srq* publish_srq(SharedReceiveQueue made, const VerbsSrq::Parts& parts, void
   pthread_cond_init(&srq->cond, nullptr);
   srq->live.begin(ObjectKind::srq, srq, srq->handle, srq->context);
   publish(srq->context, &SharedContext::srqs, srq->handle, srq);
+  validation::made(*srq, parts.cq);
   attr.max_wr = srq->attr.max_wr;
   attr.max_sge = srq->attr.max_sge;
   return srq;
@@ -99,9 +101,10 @@ int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
 int ibv_destroy_srq(ibv_srq* ibsrq) {
   if (const int error = check_live(ibsrq, ENOENT); error != 0) return error;
   VerbsSrq* srq = of(ibsrq);
-  if (srq->users.any()) return failed(EBUSY);
+  if (srq->users.any()) return validation::busy("ibv_destroy_srq()");
+  validation::gone(*srq);
   withdraw(srq->context, &SharedContext::srqs, srq->handle);
-  wait_for_acks(srq->mutex, srq->cond, srq->events_completed, srq->events_delivered);
+  wait_for_acks("shared receive queue", srq->mutex, srq->cond, srq->events_completed, srq->events_delivered);
   pthread_cond_destroy(&srq->cond);
   pthread_mutex_destroy(&srq->mutex);
   destroy(srq);

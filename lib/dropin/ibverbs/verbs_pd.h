@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "dropin/common/report.h"
+#include "dropin/ibverbs/buried.h"
 #include "dropin/ibverbs/live_objects.h"
 #include "dropin/ibverbs/verbs_context.h"
 
@@ -112,6 +113,7 @@ template <class T>
 void destroy(T* object) {
   VerbsPd* const domain = object->placement.domain;
   if (domain == nullptr) {
+    if (validation::on()) return validation::bury<typename T::Public>(object);
     delete object;
     return;
   }

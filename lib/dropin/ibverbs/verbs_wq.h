@@ -7,6 +7,7 @@
 namespace uroce::dropin {
 
 struct VerbsWq : ibv_wq {
+  using Public = ibv_wq;
   static constexpr ObjectMemory kMemory = ObjectMemory::wq;
   VerbsWq(VerbsPd* domain, VerbsCq* completes_on, QueuePair made)
       : ibv_wq{},

@@ -4,6 +4,8 @@
 #include "dropin/ibverbs/cq.h"
 #include "dropin/ibverbs/events.h"
 #include "dropin/ibverbs/post.h"
+#include "dropin/ibverbs/validated_calls.h"
+#include "dropin/ibverbs/validation.h"
 
 namespace uroce::dropin {
 
@@ -57,6 +59,8 @@ ibv_wq* create_wq(ibv_context* context, ibv_wq_init_attr* attr) {
   wq->state = IBV_WQS_RESET;
   wq->wq_type = IBV_WQT_RQ;
   wq->post_recv = post_wq_recv;
+  validation::replace_operations(*wq);
+  validation::made(*wq);
   wq->live.begin(ObjectKind::wq, wq, wq->handle, wq->context);
   publish(context, &SharedContext::wqs, wq->wq_num, wq);
   return wq;
@@ -73,16 +77,20 @@ int modify_wq(ibv_wq* wq, ibv_wq_attr* attr) {
   const auto changed = set_state(of(wq)->api, attr->wq_state);
   if (!changed) return report(changed.error());
   wq->state = attr->wq_state;
-  if (wq->state == IBV_WQS_RESET) forget(wq->cq, wq->wq_num);
+  if (wq->state == IBV_WQS_RESET) {
+    forget(wq->cq, wq->wq_num);
+    validation::emptied(*of(wq));
+  }
   return 0;
 }
 
 int destroy_wq(ibv_wq* ibwq) {
   if (const int error = check_live(ibwq, ENOENT); error != 0) return error;
   VerbsWq* wq = of(ibwq);
-  if (wq->users.any()) return failed(EBUSY);
+  if (wq->users.any()) return validation::busy("ibv_destroy_wq()");
+  validation::gone_queue_pair(wq);
   withdraw(wq->context, &SharedContext::wqs, wq->wq_num);
-  wait_for_acks(wq->mutex, wq->cond, wq->events_completed, wq->events_delivered);
+  wait_for_acks("receive work queue", wq->mutex, wq->cond, wq->events_completed, wq->events_delivered);
   pthread_cond_destroy(&wq->cond);
   pthread_mutex_destroy(&wq->mutex);
   {
