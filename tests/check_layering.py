@@ -74,7 +74,7 @@ ALLOWED = {
         "ping",
         "wire",
     ),
-    "apps/uroce-run": ("client", "message", "nldev"),
+    "apps/uroce-run": ("client", "message", "nldev", "validate"),
     "apps/uroced": (
         "apps/arguments",
         "base",

@@ -21,6 +21,8 @@ using message::Op;
 
 constexpr auto kProgramsEnd = 2s;
 constexpr auto kAskAgain = 20ms;
+constexpr const char* kProcess = ", process ";
+constexpr const char* kMisuse = "misuse ";
 
 template <class Rows>
 auto all_rows(client::DaemonLink& daemon, Op op, auto request, auto go_on) {
@@ -29,7 +31,12 @@ auto all_rows(client::DaemonLink& daemon, Op op, auto request, auto go_on) {
   return std::move(*rows);
 }
 
-std::string name_of(const auto& row) { return row.command + ", process " + std::to_string(row.pid); }
+std::string name_of(const auto& row) { return row.command + kProcess + std::to_string(row.pid); }
+
+/// A note is no misuse.
+bool misused(const CiProgram& program) {
+  return std::ranges::any_of(program.misuses, [](const std::string& text) { return text.starts_with(kMisuse); });
+}
 
 std::vector<std::string> running_programs(client::DaemonLink& daemon) {
   const auto rows = all_rows<message::ClientRows>(daemon, Op::list_clients, message::ListClients{},
@@ -85,6 +92,8 @@ bool set_fail_on(CiOptions& options, const std::string& words) {
       options.fail_on_left = true;
     } else if (word == "troubles") {
       options.fail_on_troubles = true;
+    } else if (word == "misuse") {
+      options.fail_on_misuses = true;
     } else {
       return false;
     }
@@ -104,7 +113,7 @@ CiReport CiReport::of_daemon() {
   }
   std::map<uint32_t, CiProgram> programs;
   const auto program_of = [&programs](const auto& row) -> CiProgram& {
-    return programs.try_emplace(row.client, CiProgram{name_of(row), {}, {}}).first->second;
+    return programs.try_emplace(row.client, CiProgram{.name = name_of(row), .left = {}, .troubles = {}}).first->second;
   };
   for (const auto& row : all_rows<message::HistoryRows>(daemon, Op::list_history, message::ListHistory{},
                                                         [](auto& next, const auto& one) { next.after = one.number; })) {
@@ -123,6 +132,31 @@ CiReport CiReport::of_daemon() {
   return CiReport(std::move(all), std::move(running));
 }
 
+// A line is "ib_write_bw, process 4711: misuse unregistered: ..." or ends the program's: "...: 512 work requests
+// validated, ..." (lib/dropin/ibverbs/validation_session.cc).
+void CiReport::add_misuses(std::istream& file) {
+  for (std::string line; std::getline(file, line);) {
+    const auto number = line.find(kProcess), end = line.find(": ", number);
+    if (number == std::string::npos || end == std::string::npos) continue;
+    // The daemon cuts the name, as the kernel does.
+    const std::string process = line.substr(number, end - number), text = line.substr(end + 2);
+    auto program = std::ranges::find_if(programs_, [&](const CiProgram& one) { return one.name.ends_with(process); });
+    if (program == programs_.end()) {
+      program = programs_.insert(program, {.name = line.substr(0, end), .left = {}, .troubles = {}});
+    }
+    if (text.starts_with(kMisuse) || text.starts_with("note ")) {
+      program->misuses.push_back(text);
+      if (program->validated.empty()) program->validated = "it ended before it counted its misuses";
+    } else {
+      program->validated = text;
+    }
+  }
+}
+
+bool CiReport::any_misuses() const {
+  return std::ranges::any_of(programs_, [](const CiProgram& one) { return misused(one); });
+}
+
 bool CiReport::any_left() const {
   return std::ranges::any_of(programs_, [](const CiProgram& one) { return !one.left.empty(); });
 }
@@ -133,13 +167,17 @@ bool CiReport::any_troubles() const {
 
 int CiReport::exit_code(const CiOptions& options, int code) const {
   if (code != 0) return code;
-  return (options.fail_on_left && any_left()) || (options.fail_on_troubles && any_troubles()) ? 1 : 0;
+  const bool fails = (options.fail_on_left && any_left()) || (options.fail_on_troubles && any_troubles()) ||
+                     (options.fail_on_misuses && any_misuses());
+  return fails ? 1 : 0;
 }
 
 void CiReport::print(const CiOptions& options, std::ostream& out) const {
   for (const CiProgram& program : programs_) {
     if (!program.left.empty()) out << "uroce-run: " << program.name << ", left " << joined(program.left, ", ") << '\n';
     for (const std::string& trouble : program.troubles) out << "uroce-run: " << program.name << ": " << trouble << '\n';
+    for (const std::string& misuse : program.misuses) out << "uroce-run: " << program.name << ": " << misuse << '\n';
+    if (!program.validated.empty()) out << "uroce-run: " << program.name << ": " << program.validated << '\n';
   }
   for (const std::string& name : running_) {
     out << "uroce-run: " << name << " still runs, so nobody knows yet what it leaves\n";
@@ -158,6 +196,8 @@ void CiReport::write_junit(const CiOptions& options, const std::vector<std::stri
     cases += 2;
     failures += options.fail_on_left && !program.left.empty() ? 1 : 0;
     failures += options.fail_on_troubles && !program.troubles.empty() ? 1 : 0;
+    cases += program.validated.empty() ? 0 : 1;
+    failures += options.fail_on_misuses && misused(program) ? 1 : 0;
   }
   out << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"uroce-run\" tests=\"" << cases
       << "\" failures=\"" << failures << "\">\n";
@@ -166,6 +206,10 @@ void CiReport::write_junit(const CiOptions& options, const std::vector<std::stri
   for (const CiProgram& program : programs_) {
     add_case(out, program.name + ": destroys what it makes", joined(program.left, ", "), options.fail_on_left);
     add_case(out, program.name + ": has no trouble", joined(program.troubles, "\n"), options.fail_on_troubles);
+    if (program.validated.empty()) continue;
+    const std::string misuses = joined(program.misuses, "\n");
+    add_case(out, program.name + ": misuses no verb", misuses.empty() ? "" : misuses + '\n' + program.validated,
+             options.fail_on_misuses && misused(program));
   }
   out << "</testsuite>\n";
 }

@@ -25,6 +25,7 @@
 #include "places.h"
 #include "process.h"
 #include "tree.h"
+#include "validate/misuse.h"
 #include "view_server.h"
 
 namespace {
@@ -32,8 +33,9 @@ namespace {
 namespace fs = std::filesystem;
 using namespace uroce::run;
 
-constexpr const char* kHelp = R"(uroce-run [--socket PATH] [--netns] [--explain] [--faults FILE] COMMAND [ARGUMENT ...]
-uroce-run --ci [--junit FILE] [--fail-on left,troubles] [--netns] [--explain] [--faults FILE] COMMAND [ARGUMENT ...]
+constexpr const char* kHelp =
+    R"(uroce-run [--socket PATH] [--netns] [--explain] [--validate] [--faults FILE] COMMAND [ARGUMENT ...]
+uroce-run --ci [--junit FILE] [--fail-on left,troubles,misuse] [OPTION ...] COMMAND [ARGUMENT ...]
 
 Runs an unmodified program that was written for libibverbs or librdmacm on uroce. The loader finds uroce's libraries first,
 and /sys/class/infiniband, /dev/infiniband and NETLINK_RDMA sockets show the daemon's devices. If no daemon answers,
@@ -45,12 +47,16 @@ share it, and it ends when no program uses it any more. The exit code is the com
                   and addresses: for programs that ask the kernel for an address (qperf, fi_pingpong, DAPL). Server and client
                   run in one: uroce-run --netns sh -c 'SERVER & CLIENT'
   --explain       print at the end which calls uroce refused to the command, how often and why
+  --validate      find undefined behaviour of the command's programs: buffers that are not registered or still in use, queues
+                  that overflow, destroyed objects, ... It is told on stderr, with --ci at the end. UROCE_VALIDATE=notes adds
+                  what is only doubtful, and UROCE_VALIDATE=-WORD,... leaves misuses out
+  --misuses       print the words of all misuses (Markdown)
   --faults FILE   start the daemon with these fault rules (uroce fault words), which lose, delay or change frames on purpose
   --ci            for tests: start devices of the command's own, and print at the end which objects its programs left (queue
                   pairs, regions, completions that were not polled, ...), what the daemon refused, and how queue pairs ended
   --junit FILE    with --ci: write that as JUnit XML, too
   --fail-on KIND  with --ci: exit with 1 after a good command whose programs left objects ("left"), had troubles
-                  ("troubles"), or either ("left,troubles")
+                  ("troubles"), misused verbs ("misuse", which validates), or any of several ("left,troubles")
   --version       print the version
   --help          print this text
 
@@ -120,6 +126,7 @@ std::vector<std::string> keep_redirector(std::vector<std::string> command, const
 struct Options {
   bool netns = false;
   bool explain = false;
+  bool validate = false;
   std::string socket{};
   fs::path faults{};
   CiOptions ci{};
@@ -138,9 +145,22 @@ std::ofstream open_junit(const CiOptions& options) {
   return file;
 }
 
+/// The libraries will validate, each on its stderr or to `file`. The environment may ask for more.
+void validate_to(const fs::path& file) {
+  const char* given = std::getenv("UROCE_VALIDATE");
+  const std::string words = given != nullptr && *given != '\0' ? given : "1";
+  if (file.empty() || words.find("file:") != std::string::npos) {
+    setenv("UROCE_VALIDATE", words.c_str(), 1);
+  } else {
+    setenv("UROCE_VALIDATE", (words + ",file:" + file.string()).c_str(), 1);
+  }
+}
+
 /// Returns the exit code.
-int tell_ci(const CiOptions& options, const std::vector<std::string>& command, int code) {
-  const CiReport report = CiReport::of_daemon();
+int tell_ci(const CiOptions& options, const std::vector<std::string>& command, const fs::path& misuses, int code) {
+  CiReport report = CiReport::of_daemon();
+  std::ifstream found(misuses);
+  report.add_misuses(found);
   report.print(options, std::cerr);
   if (!options.junit.empty()) {
     std::ofstream file = open_junit(options);
@@ -197,6 +217,8 @@ int run(const std::vector<std::string>& command, const Options& options) {
   };
   const fs::path refusals = folder.path() / "refusals";
   if (options.explain) collect_refusals(refusals);
+  const fs::path misuses = folder.path() / "misuses";
+  if (options.validate) validate_to(options.ci.on ? misuses : fs::path());
   const auto serve = [&view] {
     view.serve();
     return true;
@@ -204,7 +226,7 @@ int run(const std::vector<std::string>& command, const Options& options) {
   const int code =
       run_program(keep_redirector(command, places->redirector), {{open.event_fds(), follow}, {{view.fd()}, serve}});
   if (options.explain) print_refusals(refusals, std::cerr);
-  return options.ci.on ? tell_ci(options.ci, command, code) : code;
+  return options.ci.on ? tell_ci(options.ci, command, misuses, code) : code;
 }
 
 /// Takes the option at `at`, with its value. False: it is none, or its value is missing or wrong.
@@ -213,6 +235,7 @@ bool take_option(const std::vector<std::string>& words, std::size_t& at, Options
   if (option == "--netns") return options.netns = true;
   if (option == "--explain") return options.explain = true;
   if (option == "--ci") return options.ci.on = true;
+  if (option == "--validate") return options.validate = true;
   if (at + 1 == words.size()) return false;
   const std::string& value = words[at + 1];
   if (option == "--socket") {
@@ -224,6 +247,7 @@ bool take_option(const std::vector<std::string>& words, std::size_t& at, Options
   } else if (option != "--fail-on" || !set_fail_on(options.ci, value)) {
     return false;
   }
+  options.validate = options.validate || options.ci.fail_on_misuses;
   ++at;
   return true;
 }
@@ -231,7 +255,7 @@ bool take_option(const std::vector<std::string>& words, std::size_t& at, Options
 /// Why these options do not go together; empty if they do.
 std::string fault_of(const Options& options) {
   const CiOptions& ci = options.ci;
-  if (!ci.on && (!ci.junit.empty() || ci.fail_on_left || ci.fail_on_troubles)) {
+  if (!ci.on && (!ci.junit.empty() || ci.fail_on_left || ci.fail_on_troubles || ci.fail_on_misuses)) {
     return "--junit and --fail-on are for --ci; add it";
   }
   if (ci.on && !options.socket.empty()) {
@@ -254,6 +278,7 @@ int main(int argc, char** argv) try {
   for (; at < words.size() && words[at].starts_with('-'); ++at) {
     const std::string& option = words[at];
     if (option == "--help" || option == "-h") return std::fputs(kHelp, stdout) < 0 ? 1 : 0;
+    if (option == "--misuses") return std::printf("%s", uroce::validate::table_of_misuses().c_str()) < 0 ? 1 : 0;
     if (option == "--version") return std::printf("uroce-run %s\n", uroce::kVersion) < 0 ? 1 : 0;
     if (option == "--") {
       ++at;
