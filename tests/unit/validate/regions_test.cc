@@ -5,16 +5,16 @@
 namespace uroce::validate {
 namespace {
 
-constexpr int kDevice = 0, kOtherDevice = 0, kDomain = 0, kOtherDomain = 0;
-constexpr Owner kOwner{&kDevice, &kDomain};
+constexpr int kThisDevice = 0, kOtherDevice = 0, kThisDomain = 0, kOtherDomain = 0;
+constexpr Owner kOwner{&kThisDevice, &kThisDomain};
 
 class ValidateRegions : public testing::Test {
  protected:
   ValidateRegions() {
     regions_.add(
-        {&kDevice, 5},
-        {.domain = &kDomain, .base = 1000, .length = 100, .in_memory = true, .memory = 70000, .local_write = true});
-    regions_.add({&kDevice, 6}, {.domain = &kDomain, .base = 0, .length = 100});
+        {&kThisDevice, 5},
+        {.domain = &kThisDomain, .base = 1000, .length = 100, .in_memory = true, .memory = 70000, .local_write = true});
+    regions_.add({&kThisDevice, 6}, {.domain = &kThisDomain, .base = 0, .length = 100});
   }
   std::optional<Misuse> check(const Sge& sge, const Owner& owner = kOwner, bool written = true) {
     const auto found = regions_.check(sge, owner, written, "entry 0");
@@ -27,7 +27,7 @@ TEST_F(ValidateRegions, EntriesInsideHaveNoFault) {
   EXPECT_EQ(check({1000, 100, 5}), std::nullopt);
   EXPECT_EQ(check({1099, 1, 5}), std::nullopt);
   EXPECT_EQ(check({0, 0, 99}), std::nullopt) << "it names no byte";
-  EXPECT_EQ(regions_.find({&kDevice, 5})->host(1010), 70010u);
+  EXPECT_EQ(regions_.find({&kThisDevice, 5})->host(1010), 70010u);
 }
 
 TEST_F(ValidateRegions, EntriesOutside) {
@@ -40,8 +40,8 @@ TEST_F(ValidateRegions, EntriesOutside) {
 
 TEST_F(ValidateRegions, KeysOfOthers) {
   EXPECT_EQ(check({1000, 1, 7}), Misuse::unregistered);
-  EXPECT_EQ(check({1000, 1, 5}, {&kOtherDevice, &kDomain}), Misuse::unregistered);
-  EXPECT_EQ(check({1000, 1, 5}, {&kDevice, &kOtherDomain}), Misuse::foreign_region);
+  EXPECT_EQ(check({1000, 1, 5}, {&kOtherDevice, &kThisDomain}), Misuse::unregistered);
+  EXPECT_EQ(check({1000, 1, 5}, {&kThisDevice, &kOtherDomain}), Misuse::foreign_region);
 }
 
 TEST_F(ValidateRegions, RightToWrite) {
@@ -50,9 +50,9 @@ TEST_F(ValidateRegions, RightToWrite) {
 }
 
 TEST_F(ValidateRegions, KeysThatWent) {
-  regions_.remove({&kDevice, 5});
+  regions_.remove({&kThisDevice, 5});
   EXPECT_EQ(check({1000, 1, 5}), Misuse::deregistered);
-  regions_.add({&kDevice, 5}, {.domain = &kDomain, .base = 1000, .length = 100, .local_write = true});
+  regions_.add({&kThisDevice, 5}, {.domain = &kThisDomain, .base = 1000, .length = 100, .local_write = true});
   EXPECT_EQ(check({1000, 1, 5}), std::nullopt);
 }
 
