@@ -142,8 +142,9 @@ install_packages() {
 
 # apt_install PACKAGE...: with progress.
 apt_install() {
-  local options=(install -y -qq --no-install-recommends) count
-  count=$(apt-get "${options[@]}" --simulate "$@" | grep -c '^Inst ') || return 1
+  local options=(install -y -qq --no-install-recommends) steps count
+  steps=$(apt-get "${options[@]}" --simulate "$@") || return 1
+  count=$(grep -c '^Inst ' <<<"$steps") || return 0  # all are installed
   { apt-get "${options[@]}" -o APT::Status-Fd=3 "$@" 3>&1 >/dev/null; } | apt_steps "$count" | progress
 }
 

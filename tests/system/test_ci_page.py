@@ -186,7 +186,7 @@ class Jobs(harness.Case):
                 ("one CPU", test, f"taskset -c {harness.CPUS[0]} {USER}", ""),
                 ("no /dev/shm", test, USER, 'umount "$0/dev/shm"; chmod 755 "$0/dev/shm"'),
                 ("a read-only root", test, USER, 'mount --rbind "$0" "$0"; cd /; mount -o remount,ro,bind "$0"; mount -t tmpfs tmpfs "$0/tmp"; '
-                 f'mount -o bind,rw "{self.project}" "$0/{PROJECT}"')):
+                 f'mount --bind "$0/{PROJECT}" "$0/{PROJECT}"; mount -o remount,rw,bind "$0/{PROJECT}"')):
             with self.subTest(what):
                 self.passes(text, rights, more)
 
