@@ -2,9 +2,9 @@
 //
 //   events DEVICE COUNT
 //
-// Makes a queue pair, a shared receive queue, and a completion queue that is armed, prints "qp 0xQPN", and then COUNT
-// events: "async TYPE OBJECT" with its number (ibv_event_type) and qp, cq, srq (if it is that of the program) or port;
-// "completion N" with the number of completions that there are. At the end "qp state N, port state N".
+// Makes a queue pair in INIT, a shared receive queue, and a completion queue that is armed, prints "qp 0xQPN", and then
+// COUNT events: "async TYPE OBJECT" with its number (ibv_event_type) and qp, cq, srq (if it is that of the program) or
+// port; "completion N" with the number of completions that there are. At the end "qp state N, port state N".
 #include <infiniband/verbs.h>
 #include <poll.h>
 #include <unistd.h>
@@ -47,6 +47,11 @@ Objects make(const char* name) {
   init.qp_type = IBV_QPT_RC;
   made.qp = ibv_create_qp(pd, &init);
   if (made.qp == nullptr || made.srq == nullptr || ibv_req_notify_cq(made.cq, 0) != 0) die("cannot make objects");
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 1;
+  const int all = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+  if (ibv_modify_qp(made.qp, &attr, all) != 0) die("modify");
   return made;
 }
 

@@ -96,7 +96,7 @@ TEST(FaultLanguage, RulesOfCallsHaveWordsOfTheirOwn) {
   EXPECT_EQ(parse_rule("delay 5ms call=modify_qp")->subject, Subject::calls);
   EXPECT_EQ(parse_rule("delay 5ms qpn=7")->subject, Subject::frames);
   expect_error("fail ENOMME", "ENOMME", "it must be ENOMEM");
-  expect_error("fail rx", "rx", "it must be ENOMEM");
+  expect_error("fail rx", "rx", "behind the action may stand device=, call=, program=");
   expect_error("fail EBUSY rx", "rx", "behind the action may stand device=, call=, program=");
   expect_error("fail call=create_pq", "call=create_pq", "there are alloc_pd, create_comp_channel");
   expect_error("fail call=", "call=", "there are alloc_pd");
