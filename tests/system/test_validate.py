@@ -56,7 +56,7 @@ class Misuses(verbs.SharedCase):
         self.assertEqual(words_of(self.run_client("buffer-repeated")), [])
 
     def test_allowed(self):
-        said = self.run_client("list-loop", validate="1,-list-loop")
+        said = self.run_client("atomic-length", validate="1,-atomic-length")
         self.assertEqual(words_of(said), [])
         self.assertIn("no misuse", said)
 
