@@ -10,6 +10,7 @@ import pathlib
 import platform
 import shutil
 import subprocess
+import tempfile
 import unittest
 
 import harness
@@ -89,6 +90,25 @@ def may_install():
     if missing:
         return f"{', '.join(missing)} missing; config/packages.txt names what it needs"
     return None if harness.may_make_namespaces() else "this machine makes no network namespaces"
+
+
+class PackagesCase(harness.Case):
+    """A case that installs the packages, the files `debs`. It is skipped where why_not() has a text."""
+    why_not = staticmethod(may_install)
+
+    @classmethod
+    def setUpClass(cls):
+        cls.missing = cls.why_not()
+        if cls.missing:
+            return
+        folder = tempfile.mkdtemp(prefix="uroce-test-")
+        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+        cls.debs = packages(folder)
+
+    def setUp(self):
+        if self.missing:
+            self.skipTest(self.missing)
+        super().setUp()
 
 
 class BareDebian:

@@ -7,11 +7,10 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 import xml.etree.ElementTree
 
 import harness
-from bare_debian import BareDebian, may_install, packages, run
+from bare_debian import BareDebian, PackagesCase, may_install, run
 
 try:
     import yaml
@@ -64,19 +63,12 @@ class Page(harness.Case):
         self.assertIn((JOBS / "github.yml").read_text(encoding="utf-8"), blocks())
 
 
-class Jobs(harness.Case):
-    @classmethod
-    def setUpClass(cls):
-        cls.missing = may_install() or (None if yaml else "python3-yaml is missing; config/packages.txt names it")
-        if cls.missing:
-            return
-        folder = tempfile.mkdtemp(prefix="uroce-test-")
-        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
-        cls.debs = packages(folder)
+class Jobs(PackagesCase):
+    @staticmethod
+    def why_not():
+        return may_install() or (None if yaml else "python3-yaml is missing; config/packages.txt names it")
 
     def setUp(self):
-        if self.missing:
-            self.skipTest(self.missing)
         super().setUp()
         self.debian = BareDebian(self.directory)
         self.root = self.debian.root

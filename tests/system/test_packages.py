@@ -6,12 +6,11 @@ import os
 import re
 import shutil
 import signal
-import tempfile
 import threading
 import time
 
 import harness
-from bare_debian import CONTAINER, PATH, BareDebian, build_packages, may_install, packages, run
+from bare_debian import CONTAINER, PATH, BareDebian, PackagesCase, build_packages, run
 from service_manager import ServiceManager
 
 NAMES = ("liburoce-dev", "liburoce0", "uroce", "uroce-doc", "uroce-nvmf", "uroce-perf", "uroce-verbs")
@@ -84,23 +83,9 @@ class Service(threading.Thread):
             self.wanted.unlink()
 
 
-class Packages(harness.Case):
+class Packages(PackagesCase):
     # Of the traffic, which apt takes a few of.
     SECONDS = 40
-
-    @classmethod
-    def setUpClass(cls):
-        cls.missing = may_install()
-        if cls.missing:
-            return
-        folder = tempfile.mkdtemp(prefix="uroce-test-")
-        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
-        cls.debs = packages(folder)
-
-    def setUp(self):
-        if self.missing:
-            self.skipTest(self.missing)
-        super().setUp()
 
     def base(self):
         """The number of the version before. A tree that is not past RELEASED yet begins from what Debian sorts just before it."""

@@ -39,6 +39,12 @@ class PacketList {
     last_ = &packet;
     ++size_;
   }
+  void push_front(Packet& packet) {
+    packet.next = first_;
+    if (first_ == nullptr) last_ = &packet;
+    first_ = &packet;
+    ++size_;
+  }
   Packet& pop() {
     Packet& packet = *first_;
     first_ = packet.next;
@@ -59,10 +65,7 @@ class PacketPool {
     if (free_.empty()) grow();
     return free_.pop();
   }
-  void give_back(Packet& packet) {
-    packet.next = nullptr;
-    free_.push_front(packet);
-  }
+  void give_back(Packet& packet) { free_.push_front(packet); }
   std::size_t made() const { return blocks_.size() * kBlock; }
   /// Packets that are somewhere in the fabric.
   std::size_t out() const { return made() - free_.size(); }
@@ -70,34 +73,13 @@ class PacketPool {
  private:
   static constexpr std::size_t kBlock = 4096;
 
-  class Stack {
-   public:
-    bool empty() const { return first_ == nullptr; }
-    std::size_t size() const { return size_; }
-    void push_front(Packet& packet) {
-      packet.next = first_;
-      first_ = &packet;
-      ++size_;
-    }
-    Packet& pop() {
-      Packet& packet = *first_;
-      first_ = packet.next;
-      --size_;
-      return packet;
-    }
-
-   private:
-    Packet* first_ = nullptr;
-    std::size_t size_ = 0;
-  };
-
   void grow() {
     Packet* const block = blocks_.emplace_back(std::make_unique_for_overwrite<Packet[]>(kBlock)).get();
     for (std::size_t i = kBlock; i-- != 0;) free_.push_front(block[i]);
   }
 
   std::vector<std::unique_ptr<Packet[]>> blocks_;
-  Stack free_;
+  PacketList free_;
 };
 
 }  // namespace uroce::sim
