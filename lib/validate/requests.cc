@@ -55,6 +55,7 @@ void check_entries(std::span<const Sge> sges, uint32_t most, const Owner& owner,
                    const std::string& name, Found& found) {
   if (sges.size() > most) {
     found.push_back({Misuse::too_many_sges, fmt::format("{} has {} entries of {}", name, sges.size(), most)});
+    return;  // the list need not be that long
   }
   for (std::size_t i = 0; i < sges.size(); ++i) {
     const auto fault = regions.check(sges[i], owner, written, fmt::format("entry {} of {}", i, name));
@@ -67,6 +68,9 @@ void check_send(const Qp& qp, const SendRequest& request, const Regions& regions
   const QpFacts& facts = qp.facts;
   if (qp.state == QpState::reset || qp.state == QpState::init || qp.state == QpState::rtr) {
     found.push_back({Misuse::send_state, fmt::format("{} is posted in {}", name, name_of(qp.state))});
+  }
+  if (request.sges.size() > facts.cap.max_send_sge) {
+    return check_entries(request.sges, facts.cap.max_send_sge, qp.owner(), false, regions, name, found);
   }
   check_operation(qp, request, name, found);
   if (is_local(request.opcode)) return;

@@ -12,6 +12,7 @@ namespace uroce::validate {
 
 void check_send(const Qp& qp, const SendRequest& request, const Regions& regions, const std::string& name,
                 Found& found);
+/// Entries are not looked at where there are more than `most`.
 void check_entries(std::span<const Sge> sges, uint32_t most, const Owner& owner, bool written, const Regions& regions,
                    const std::string& name, Found& found);
 /// The bytes that a request carries.

@@ -189,7 +189,7 @@ Found Validator::post_send(Id id, const SendRequest& request) {
                   .keys = {},
                   .written = {},
                   .payload = {}};
-  if (!request.flags.has(SendFlag::inline_data)) {
+  if (!request.flags.has(SendFlag::inline_data) && request.sges.size() <= qp->facts.cap.max_send_sge) {
     for (const Sge& sge : request.sges) pending.keys.push_back(sge.lkey);
     if (is_read_or_atomic(request.opcode)) {
       hold(qp->facts.device, request.sges, pending, name, found);
@@ -230,6 +230,7 @@ Pending Validator::receive_of(const Owner& owner, uint32_t max_sge, const RecvRe
   check_entries(request.sges, max_sge, owner, true, regions_, name, found);
   Pending pending;
   pending.wr_id = request.wr_id;
+  if (request.sges.size() > max_sge) return pending;
   for (const Sge& sge : request.sges) pending.keys.push_back(sge.lkey);
   hold(owner.device, request.sges, pending, name, found);
   return pending;

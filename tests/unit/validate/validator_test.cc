@@ -201,6 +201,10 @@ TEST_F(ValidatorTest, EntriesBeyondTheMost) {
   const Sge sges[] = {{0, 1, kKey}, {64, 1, kKey}, {128, 1, kKey}};
   EXPECT_EQ(of(validator_.post_send(&kQp, {.sges = sges})), List{Misuse::too_many_sges});
   EXPECT_EQ(of(validator_.post_receive(&kQp, {.sges = sges})), List{Misuse::too_many_sges});
+  // A list may be shorter than the program says.
+  EXPECT_EQ(of(validator_.post_receive(&kQp, {.sges = {sges + 3, 1000}})), List{Misuse::too_many_sges});
+  EXPECT_EQ(of(validator_.post_send(&kQp, {.flags = SendFlag::inline_data, .sges = {sges + 3, 1000}})),
+            List{Misuse::too_many_sges});
 }
 
 TEST_F(ValidatorTest, AddressHandleInFlight) {
