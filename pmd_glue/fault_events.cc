@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "control/completion_listener.h"
+#include "control/engine_of.h"
 #include "control/packet_sender.h"
 
 namespace uroce::glue {
@@ -20,7 +21,7 @@ bool ends_qp(AsyncEventType type) {
 
 void end_qp(control::Device& device, uint32_t qpn) {
   const auto lock = device.runner().lock();
-  const uint32_t engine = qpn & ((1u << device.index_bits()) - 1);
+  const uint32_t engine = control::engine_of(device, qpn);
   if (engine >= device.engines()) return;
   (void)device.runner().run(engine, [qpn](transport::Engine& on) { (void)control::end_qp(on, qpn); });
 }

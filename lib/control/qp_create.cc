@@ -9,6 +9,7 @@
 #include "base/wr_opcodes.h"
 #include "control/cq.h"
 #include "control/device_session.h"
+#include "control/engine_of.h"
 #include "control/qp.h"
 #include "control/srq.h"
 #include "control/xrc_domain.h"
@@ -108,9 +109,8 @@ Result<std::shared_ptr<ControlQp>> ControlQp::create(DeviceSession& session, Ref
   if (auto alive = device.check_alive(); !alive) return std::unexpected(alive.error());
   const auto required = required_engine(init, refs.srq.get(), refs.xrc_domain.get(), device.engines());
   if (!required) return std::unexpected(required.error());
-  const uint32_t gsi_engine = transport::kGsiQpn & ((1u << device.index_bits()) - 1);
-  const uint32_t engine = as != nullptr ? as->qpn & ((1u << device.index_bits()) - 1)
-                          : gsi         ? gsi_engine
+  const uint32_t engine = as != nullptr ? engine_of(device, as->qpn)
+                          : gsi         ? engine_of(device, transport::kGsiQpn)
                           : *required   ? **required
                                         : device.choose_engine();
   if (engine >= device.engines() || (as != nullptr && *required && **required != engine)) {

@@ -3,28 +3,24 @@
 #include <cstring>
 
 #include "base/bytes.h"
+#include "faults/cm_message.h"
 #include "wire/ethernet.h"
 #include "wire/headers.h"
 #include "wire/icrc.h"
+#include "wire/load_mac.h"
 
 namespace uroce::faults {
 
 namespace {
 
-constexpr std::size_t kMad = 256, kMadHeader = 24, kAttributeId = 16, kModifier = 20;
+constexpr std::size_t kMad = 256, kMadHeader = 24, kModifier = 20;
 constexpr uint16_t kReq = 0x10, kRej = 0x12;
 constexpr uint32_t kGsiQkey = 0x80010000;
 /// 0.64 ms (IBTA vol. 1, table 46).
 constexpr uint8_t kRnrTimer = 12;
 
-EthAddr mac_at(const std::byte* bytes) {
-  EthAddr mac;
-  std::memcpy(mac.bytes.data(), bytes, mac.bytes.size());
-  return mac;
-}
-
 wire::Route way_back(const wire::Packet& packet) {
-  wire::Route route{.src_mac = mac_at(packet.frame), .dst_mac = mac_at(packet.frame + 6)};
+  wire::Route route{.src_mac = wire::load_mac(packet.frame), .dst_mac = wire::load_mac(packet.frame + 6)};
   if (packet.vlan) route.vlan = static_cast<uint16_t>(*packet.vlan & 0xfff);
   route.sgid = packet.destination();
   route.dgid = packet.source();
@@ -49,16 +45,13 @@ uint8_t syndrome_of(Answer answer) {
 void write_rej(const wire::Packet& req, uint16_t reason, std::byte* mad) {
   std::memset(mad, 0, kMad);
   std::memcpy(mad, req.payload.data(), kMadHeader);
-  store_be16(mad + kAttributeId, kRej);
+  store_be16(mad + kMadAttribute, kRej);
   store_be32(mad + kModifier, 0);
   std::memcpy(mad + kMadHeader + 4, req.payload.data() + kMadHeader, 4);
   store_be16(mad + kMadHeader + 10, reason);
 }
 
-bool is_req(const wire::Packet& packet) {
-  return packet.bth.dest_qpn == kGsiQpn && packet.bth.opcode == wire::Opcode::ud_send_only &&
-         packet.payload.size() == kMad && load_be16(packet.payload.data() + kAttributeId) == kReq;
-}
+bool is_req(const wire::Packet& packet) { return packet.payload.size() == kMad && cm_attribute_of(packet) == kReq; }
 
 }  // namespace
 

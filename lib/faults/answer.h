@@ -10,9 +10,6 @@
 
 namespace uroce::faults {
 
-/// The connection manager's queue pair.
-inline constexpr uint32_t kGsiQpn = 1;
-
 /// Whether there is such an answer to the frame: NAKs to requests of reliable connections, a REJ to a REQ.
 bool has_answer(const Rule& rule, const wire::Packet& packet);
 /// Writes the answer to `out`, with its ICRC, and returns its length; 0 where it does not fit. `asker`: the queue pair

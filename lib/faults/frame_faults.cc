@@ -5,6 +5,7 @@
 
 #include "faults/answer.h"
 #include "faults/change.h"
+#include "faults/cm_message.h"
 #include "faults/match.h"
 
 namespace uroce::faults {

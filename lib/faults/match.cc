@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/bytes.h"
 #include "base/psn.h"
+#include "faults/cm_message.h"
 
 namespace uroce::faults {
 
@@ -30,14 +30,9 @@ bool chooses_opcode(const Rule& rule, const wire::Packet& packet) {
   return (rule.naks && kind == wire::AethKind::nak) || (rule.rnr_naks && kind == wire::AethKind::rnr_nak);
 }
 
-/// Messages of the connection manager are MADs of its class at queue pair 1, whose attribute ID tells the kind.
 bool chooses_cm(const std::bitset<32>& messages, const wire::Packet& packet) {
-  constexpr std::byte kClass{7};
-  constexpr std::size_t kAttribute = 16;
-  if (packet.bth.dest_qpn != 1 || packet.bth.opcode != wire::Opcode::ud_send_only) return false;
-  if (packet.payload.size() < kAttribute + 2 || packet.payload[1] != kClass) return false;
-  const uint16_t attribute = load_be16(packet.payload.data() + kAttribute);
-  return attribute < messages.size() && messages.test(attribute);
+  const auto attribute = cm_attribute_of(packet);
+  return attribute && *attribute < messages.size() && messages.test(*attribute);
 }
 
 bool chooses_psn(const Span<uint32_t>& range, Psn psn) {

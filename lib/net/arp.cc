@@ -3,6 +3,7 @@
 
 #include "base/bytes.h"
 #include "net/neighbours.h"
+#include "wire/load_mac.h"
 #include "wire/packet.h"
 
 namespace uroce::net {
@@ -15,12 +16,6 @@ constexpr uint16_t kReply = 2;
 constexpr uint8_t kEchoReply = 0;
 constexpr uint8_t kEchoRequest = 8;
 
-EthAddr load_mac(const std::byte* p) {
-  EthAddr mac;
-  std::memcpy(mac.bytes.data(), p, mac.bytes.size());
-  return mac;
-}
-
 }  // namespace
 
 void Neighbours::on_arp(const EtherView& ether, Nanos now) {
@@ -30,7 +25,7 @@ void Neighbours::on_arp(const EtherView& ether, Nanos now) {
       load_be16(p) == 1 && load_be16(p + 2) == kEtherIpv4 && load8(p + 4) == 6 && load8(p + 5) == 4;
   const uint16_t operation = load_be16(p + 6);
   if (!ethernet_ipv4 || (operation != kRequest && operation != kReply)) return counters_.malformed.add();
-  const EthAddr sender_mac = load_mac(p + 8);
+  const EthAddr sender_mac = wire::load_mac(p + 8);
   const Gid sender = Gid::from_ipv4(load_be32(p + 14));
   const Gid target = Gid::from_ipv4(load_be32(p + 24));
   // An answer goes to the sender's address: it must be neither many hosts nor this one.

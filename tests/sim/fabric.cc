@@ -4,21 +4,15 @@
 
 #include <bit>
 
+#include "tests/sim/engine_config.h"
+
 namespace uroce::sim {
 namespace {
 
-// The one place where the engines under test are set up.
-transport::EngineConfig engine_config(const Scenario& scenario, uint64_t seed) {
-  transport::EngineConfig config;
-  config.max_qps = std::bit_ceil(2 * scenario.flows + 4);
-  config.window_packets = scenario.window_packets;
+transport::EngineConfig engine_of(const Scenario& scenario, uint64_t seed) {
+  auto config =
+      engine_config(scenario, scenario.retransmission, scenario.gbps, std::bit_ceil(2 * scenario.flows + 4), seed);
   config.read_window_packets = scenario.read_window_packets;
-  config.settings.retransmission = scenario.retransmission;
-  config.settings.congestion = scenario.congestion;
-  uint32_t& line_rate = config.settings.congestion.dcqcn.line_rate_mbps;
-  if (line_rate == 0) line_rate = static_cast<uint32_t>(scenario.gbps * 1000);
-  config.settings.udp_source_ports = scenario.udp_source_ports;
-  config.seed = seed;
   return config;
 }
 
@@ -55,7 +49,7 @@ Port& Fabric::add_port(const std::string& name, Nanos delay, Receiver& far_end, 
 Host& Fabric::add_host(Switch& uplink, Nanos delay) {
   HostOptions options;
   options.number = static_cast<uint32_t>(hosts_.size());
-  options.engine = engine_config(scenario_, random_.next());
+  options.engine = engine_of(scenario_, random_.next());
   options.regions = std::bit_ceil(2 * scenario_.flows + 4);
   options.tx_slots = scenario_.tx_slots;
   options.port.gbps = scenario_.gbps;

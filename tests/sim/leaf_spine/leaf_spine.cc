@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "tests/sim/engine_config.h"
 #include "tests/sim/host.h"
 
 namespace uroce::sim {
@@ -20,17 +21,9 @@ uint64_t most_bytes(const std::vector<FabricFlow>& flows) {
 }
 
 transport::EngineConfig engine_of(const FabricPlan& plan, uint32_t qps, uint64_t seed) {
-  transport::EngineConfig config;
-  config.max_qps = qps;
-  config.window_packets = plan.window_packets;
-  config.settings.retransmission =
+  const auto retransmission =
       plan.recovery == Recovery::go_back_n ? Retransmission::go_back_n : Retransmission::selective;
-  config.settings.congestion = plan.congestion;
-  uint32_t& line_rate = config.settings.congestion.dcqcn.line_rate_mbps;
-  if (line_rate == 0) line_rate = static_cast<uint32_t>(plan.host_gbps * 1000);
-  config.settings.udp_source_ports = plan.udp_source_ports;
-  config.seed = seed;
-  return config;
+  return engine_config(plan, retransmission, plan.host_gbps, qps, seed);
 }
 
 }  // namespace
