@@ -144,8 +144,7 @@ class LossDetector {
   /// lost, because that left before.
   bool shows_rest_lost(const wire::Sack& sack, Psn sent) const {
     const SentAgain& newest = newest_again_;
-    return newest.after_silence && newest.sent == sent && newest.psn == sack.echo && newest.tag == sack.echo_tag &&
-           sack.words == 0;
+    return newest.after_silence && newest.sent == sent && newest.psn == sack.echo && newest.tag == sack.echo_tag;
   }
   /// The echo of a SACK. Returns the round-trip time that it shows, 0 for none. No value: the time is impossible, so
   /// the SACK must not be believed.
@@ -160,7 +159,15 @@ class LossDetector {
   /// Marks overtaken requests as lost. `find(psn)` returns the std::optional<RequestSpan> of a started request.
   /// Returns whether there are new ones.
   template <class FindRequest>
-  bool detect_overtaken(Psn una, Psn acked, bool selective, Nanos now, FindRequest&& find);
+  bool detect_overtaken(Psn una, Psn acked, bool selective, Nanos now, FindRequest&& find) {
+    return mark_holes(una, acked, highest_, find, [&](Psn psn) { return is_overtaken(psn, selective, now); });
+  }
+  /// shows_rest_lost() is true, and on_sack() has recorded the SACK: marks all other requests as lost. `find` and the
+  /// result as above.
+  template <class FindRequest>
+  bool mark_unreported(Psn una, Psn acked, Psn sent, FindRequest&& find) {
+    return mark_holes(una, acked, sent, find, [](Psn) { return true; });
+  }
   /// Should the loss at `now` be reported to congestion control? True at most once per round trip.
   bool begin_loss_event(Nanos now);
   /// The peer is another one now, and has kept nothing beyond `acked`.
@@ -219,6 +226,9 @@ class LossDetector {
 
   explicit LossDetector(SendTimes times) : times_(times) {}
   bool is_overtaken(Psn psn, bool selective, Nanos now) const;
+  /// Marks the requests of [acked, end) as lost that have not arrived and of which `counts(psn)` is true.
+  template <class FindRequest, class Counts>
+  bool mark_holes(Psn una, Psn acked, Psn end, FindRequest&& find, Counts&& counts);
   void note_delivered(Psn psn, Psn overtaken_by);
   void learn_reordering(uint32_t overtaken_by);
 
@@ -287,18 +297,18 @@ void LossDetector::persist(Archive& archive) {
   archive("counts", counts);
 }
 
-template <class FindRequest>
-bool LossDetector::detect_overtaken(Psn una, Psn acked, bool selective, Nanos now, FindRequest&& find) {
+template <class FindRequest, class Counts>
+bool LossDetector::mark_holes(Psn una, Psn acked, Psn end, FindRequest&& find, Counts&& counts) {
   bool any = false;
   const Psn limit = una + PsnSet::kSize;
-  const Psn end = distance(highest_, limit) < 0 ? highest_ : limit;
+  if (distance(end, limit) > 0) end = limit;
   for (Psn psn = acked; distance(end, psn) > 0; ++psn) {
     psn += sacked_.next(psn, static_cast<uint32_t>(distance(end, psn)), false);
     if (psn == end) break;
     const std::optional<RequestSpan> request = find(psn);
     if (!request) break;
     const bool request_packet = psn == request->first || !request->is_read;
-    if (request_packet && !lost_.has(psn) && is_overtaken(psn, selective, now)) {
+    if (request_packet && !lost_.has(psn) && counts(psn)) {
       mark_lost(psn, Cause::hole);
       any = true;
     }

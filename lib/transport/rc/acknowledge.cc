@@ -104,7 +104,8 @@ Outcome on_arrivals(Context& ctx, Qp& qp, const wire::Packet& packet, const wire
   out |= detect_lost_requests(ctx, qp);
   if (r.loss.shows_rest_lost(sack, tx.sent)) {
     out |= detect_missing_responses(ctx, qp, sack.base, 1);
-    if (packet.aeth.kind() == wire::AethKind::ack) out |= send_rest_again(ctx, qp, sack.base);
+    if (packet.aeth.kind() == wire::AethKind::ack)
+      out |= sack.words == 0 ? send_rest_again(ctx, qp, sack.base) : mark_unreported(ctx, qp);
   }
   report_ack(ctx, qp, *rtt, arrived);
   return out;

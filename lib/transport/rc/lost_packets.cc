@@ -15,6 +15,17 @@ Outcome on_detected(const Context& ctx, Qp& qp) {
   return Outcome::wake();
 }
 
+/// Calls `mark(find)`, for LossDetector. Returns what follows if it marked any.
+template <class Mark>
+Outcome mark_requests(const Context& ctx, Qp& qp, Mark&& mark) {
+  uint32_t index = qp.tx.oldest;
+  const bool any = mark([&](Psn psn) -> std::optional<RequestSpan> {
+    const SendSlot* slot = find_request(qp, psn, index);
+    return slot != nullptr ? std::optional(slot->span()) : std::nullopt;
+  });
+  return any ? on_detected(ctx, qp) : Outcome{};
+}
+
 // Requests a READ's responses from `at` on, up to the next one that has arrived or that cannot have left the peer yet.
 void ask_again(Context& ctx, Qp& qp, SendSlot& slot, Psn at) {
   const ResponseTracker& responses = qp.tx.recovery->responses;
@@ -35,13 +46,15 @@ Outcome mark_lost(Qp& qp, Psn psn, Cause cause) {
 
 Outcome detect_lost_requests(const Context& ctx, Qp& qp) {
   const auto& tx = qp.tx;
-  uint32_t index = tx.oldest;
-  const auto find = [&](Psn psn) -> std::optional<RequestSpan> {
-    const SendSlot* slot = find_request(qp, psn, index);
-    return slot != nullptr ? std::optional(slot->span()) : std::nullopt;
-  };
-  const bool any = tx.recovery->loss.detect_overtaken(tx.una, tx.acked, qp.selective, ctx.now, find);
-  return any ? on_detected(ctx, qp) : Outcome{};
+  return mark_requests(ctx, qp, [&](auto&& find) {
+    return tx.recovery->loss.detect_overtaken(tx.una, tx.acked, qp.selective, ctx.now, find);
+  });
+}
+
+Outcome mark_unreported(const Context& ctx, Qp& qp) {
+  const auto& tx = qp.tx;
+  return mark_requests(ctx, qp,
+                       [&](auto&& find) { return tx.recovery->loss.mark_unreported(tx.una, tx.acked, tx.sent, find); });
 }
 
 Outcome send_rest_again(const Context& ctx, Qp& qp, Psn from) {

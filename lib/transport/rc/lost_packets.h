@@ -13,6 +13,8 @@ namespace uroce::transport {
 Outcome mark_lost(Qp& qp, Psn psn, Cause cause);
 /// Marks request packets as lost that too many others have overtaken.
 Outcome detect_lost_requests(const Context& ctx, Qp& qp);
+/// LossDetector::shows_rest_lost() of a SACK that has been recorded: marks all requests as lost that have not arrived.
+Outcome mark_unreported(const Context& ctx, Qp& qp);
 /// The peer lacks all requests from `from` on: they are sent once more, in order.
 Outcome send_rest_again(const Context& ctx, Qp& qp, Psn from);
 /// Responses before `end` have left the peer. Marks those as lost that have not arrived and that at least `overtaken`
