@@ -29,6 +29,7 @@ std::vector<Row> all_rows() {
     uint32_t bytes;
     uint32_t batch;
     uint64_t messages;
+    bool shared = false;
   };
   constexpr Message kMessages[] = {
       {"write-8", Operation::write, 8, 32, 320},       {"write-8-alone", Operation::write, 8, 1, 320},
@@ -49,20 +50,22 @@ std::vector<Row> all_rows() {
                          .queue_pairs = queue_pairs,
                          .batch = m.batch,
                          .retransmission = ready ? Retransmission::selective : Retransmission::go_back_n,
-                         .congestion = ready ? CongestionAlgorithm::dcqcn : CongestionAlgorithm::none},
+                         .congestion = ready ? CongestionAlgorithm::dcqcn : CongestionAlgorithm::none,
+                         .shared = m.shared},
                         m.messages});
       }
     }
   }
   for (const Message& m : kMessages) {
     rows.push_back({fmt::format("{} local 1", m.name),
-                    {.operation = m.operation, .bytes = m.bytes, .batch = m.batch, .local = true},
+                    {.operation = m.operation, .bytes = m.bytes, .batch = m.batch, .local = true, .shared = m.shared},
                     m.messages});
   }
   for (const Message& m : kMessages) {
-    rows.push_back({fmt::format("{} outlivable 1", m.name),
-                    {.operation = m.operation, .bytes = m.bytes, .batch = m.batch, .outlivable = true},
-                    m.messages});
+    rows.push_back(
+        {fmt::format("{} outlivable 1", m.name),
+         {.operation = m.operation, .bytes = m.bytes, .batch = m.batch, .shared = m.shared, .outlivable = true},
+         m.messages});
   }
   rows.push_back({"empty-poll", {.operation = Operation::nothing}, 320});
   return rows;

@@ -98,6 +98,7 @@ void MessagePair::make_queue_pairs() {
   test::TestQp::Options peer = own;
   peer.cap = {.max_send_wr = 1, .max_recv_wr = depth_, .max_send_sge = 1, .max_recv_sge = 1};
   peer.send_cq = peer.recv_cq = recv_cq_;
+  if (traffic_.shared) peer.srq = &right_.make_srq(depth_ * traffic_.queue_pairs, 1);
   receive_sge_ = target_->sge(0, traffic_.bytes + (datagrams ? transport::kGrhBytes : 0));
   for (uint32_t i = 0; i < traffic_.queue_pairs; ++i) {
     own.qpn = peer.qpn = kFirstQpn + i;

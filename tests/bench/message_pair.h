@@ -41,6 +41,7 @@ struct Traffic {
   Retransmission retransmission = Retransmission::go_back_n;
   CongestionAlgorithm congestion = CongestionAlgorithm::none;
   bool local = false;       ///< frames go as descriptors, not over a network
+  bool shared = false;      ///< receives are of one shared queue
   bool outlivable = false;  ///< the engines mark their steps, as those of a daemon that recovers from crashes
 };
 

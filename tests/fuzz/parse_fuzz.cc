@@ -9,6 +9,7 @@
 #include "tests/support/encode.h"
 #include "tests/support/packet_text.h"
 #include "wire/flow_key.h"
+#include "wire/header_prediction.h"
 #include "wire/packet.h"
 #include "wire/plain_packet.h"
 #include "wire/roce_search.h"
@@ -54,6 +55,14 @@ void check_rules(std::span<const std::byte> frame, const wire::Peek& peek) {
   require(may || peek.kind != wire::Peek::Kind::roce);
 }
 
+// The frame after this one in its flow may be the same.
+void check_prediction(std::span<const std::byte> frame, const wire::Packet& plain) {
+  wire::HeaderPrediction prediction;
+  prediction.learn(frame, plain);
+  require(prediction.takes(frame, wire::Icrc::skip) == (plain.ip_version == 4));
+  if (plain.ip_version == 4) require(wire::to_text(prediction.packet(), true) == wire::to_text(plain, true));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
@@ -66,6 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
       wire::parse_plain(frame, wire::Icrc::skip, plain) || wire::parse_plain_datagram(frame, wire::Icrc::skip, plain);
   require(!is_plain || (packet && wire::to_text(plain, true) == wire::to_text(*packet, true)));
   if (!packet) return 0;
+  if (is_plain) check_prediction(frame, plain);
   require(peek.kind == wire::Peek::Kind::roce && peek.dest_qpn == packet->bth.dest_qpn);
   check_views(frame, *packet);
   check_round_trip(*packet);

@@ -21,6 +21,7 @@
 #include "transport/core/frame_template.h"
 #include "transport/core/hand.h"
 #include "transport/core/seam.h"
+#include "wire/header_prediction.h"
 
 namespace uroce::wire {
 class ReceiveSpread;
@@ -32,6 +33,15 @@ class AddressHandleTable;
 class FlowTable;
 class MulticastGroups;
 class XrcSrqTable;
+
+/// The plain packet that is likely to come next, and its queue pair.
+struct PredictedPacket {
+  wire::HeaderPrediction headers;
+  // Where something is predicted:
+  Qp* qp = nullptr;        ///< one that was admitted for such a packet
+  QpState state{};         ///< its state then
+  bool datagrams = false;  ///< the packets are UD's
+};
 
 struct Context {
   static constexpr std::size_t kWindowBytes = 8;  ///< of `windows` for each packet
@@ -53,9 +63,10 @@ struct Context {
         epochs(config_.seed.derive("epochs")),
         builder(config_.burst, std::bit_floor(config_.settings.udp_source_ports)) {}
 
-  /// A QP, its route or its attributes are about to change by other means than packets.
+  /// A QP, its route or its attributes are about to change, or it goes, by other means than packets.
   void forget_headers() {
     for (FrameTemplate* headers : {&request_headers, &response_headers, &ack_headers}) headers->begin(nullptr, 0);
+    for (PredictedPacket& packet : predicted) packet.headers.forget();
   }
   void count_drop(wire::Drop reason) { counters.drops[static_cast<std::size_t>(reason)].add(); }
 
@@ -81,6 +92,7 @@ struct Context {
   FrameTemplate request_headers;
   FrameTemplate response_headers;  ///< to READs and atomics
   FrameTemplate ack_headers;
+  std::array<PredictedPacket, 2> predicted;  ///< most requests are in one, most responses in the other
   GuessTable guesses;
 };
 

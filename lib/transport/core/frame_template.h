@@ -33,6 +33,9 @@ class alignas(64) FrameTemplate {
       sum_ = static_cast<uint16_t>(~checksum);
     }
   }
+  /// Of one that was made: from Ethernet on, for what all such packets have besides.
+  std::byte* headers() { return frame_.header.data(); }
+  std::byte* extended_headers() { return headers() + psn_at_ + sizeof(uint32_t); }
   /// Nothing is made.
   void clear() { kind_ = seen_ = 0; }
   /// Another turn begins. A template of the same `owner` and `path` stays. Call clear() where other things change that
@@ -51,7 +54,8 @@ class alignas(64) FrameTemplate {
   /// Is it made, for packets of that kind with so many bytes of payload?
   bool is_for(wire::Opcode opcode, uint32_t payload) const { return kind_ == kind_of(opcode, payload); }
 
-  /// Writes what FrameBuilder::write_headers() would. Returns where the extended headers go.
+  /// Writes what FrameBuilder::write_headers() would, and what the template has besides. Returns where the extended
+  /// headers go.
   std::byte* write(TxFrame& frame, Psn psn, bool ack_request) const {
     std::byte* const header = frame.header.data();
     // In blocks that the compiler copies by vector registers.

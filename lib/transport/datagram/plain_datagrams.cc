@@ -8,39 +8,49 @@
 namespace uroce::transport {
 namespace {
 
-// The headers of a turn's datagrams.
+// The headers of a turn's datagrams, and the handles that it finds.
 class DatagramHeaders {
  public:
-  DatagramHeaders(Context& ctx, const Qp& qp) : qp_(qp), shared_(ctx.request_headers) { shared_.begin(nullptr, 0); }
+  DatagramHeaders(Context& ctx, const Qp& qp) : handles_(*ctx.handles), qp_(qp), shared_(ctx.request_headers) {
+    shared_.begin(nullptr, 0);
+  }
 
+  // Datagrams to `to` follow. False: it has no handle, or is a group.
+  bool turn_to(const SendSlot::Destination& to) {
+    if (handle_ != nullptr && to.ah == to_.ah && to.qpn == to_.qpn && to.qkey == to_.qkey) return true;
+    shared_.clear();
+    to_ = to;
+    handle_ = to.qpn < kMulticastQpn ? handles_.find(to.ah, qp_.pd) : nullptr;
+    return handle_ != nullptr;
+  }
   // Writes those of `frame`, which has its payload. `more`: another one like it is likely to follow in this turn.
-  void write(TxFrame& frame, const AddressHandle& handle, const SendSlot::Destination& to, Psn psn, bool more) {
-    if (&handle != handle_ || to.qpn != dest_qpn_) {
-      shared_.clear();
-      handle_ = &handle;
-      dest_qpn_ = to.qpn;
-    }
-    std::byte* deth = nullptr;
-    if (const bool made = shared_.is_for(kOpcode, frame.payload_length); made || more) {
-      if (!made) shared_.make(destination(), kOpcode, wire::Deth::kBytes, frame.payload_length, {});
-      deth = shared_.write(frame, psn, false);
-    } else {
+  void write(TxFrame& frame, Psn psn, bool more) {
+    const bool made = shared_.is_for(kOpcode, frame.payload_length);
+    if (!made && !more) {
       FrameBuilder::write_headers(frame, destination(), kOpcode, psn, wire::Deth::kBytes, {});
-      deth = FrameBuilder::extended_headers(frame, handle.route);
+      return add_rest(frame.header.data(), FrameBuilder::extended_headers(frame, handle_->route));
     }
-    wire::Deth{.qkey = qkey_to_send(qp_, to.qkey), .src_qpn = qp_.qpn}.store(deth);
-    wire::set_dst_mac(frame.header.data(), handle.dst_mac.load());
+    if (!made) {
+      shared_.make(destination(), kOpcode, wire::Deth::kBytes, frame.payload_length, {});
+      add_rest(shared_.headers(), shared_.extended_headers());
+    }
+    shared_.write(frame, psn, false);
   }
 
  private:
   static constexpr wire::Opcode kOpcode = wire::Opcode::ud_send_only;
 
-  FrameBuilder::Destination destination() const { return destination_of(qp_, *handle_, dest_qpn_); }
+  FrameBuilder::Destination destination() const { return destination_of(qp_, *handle_, to_.qpn); }
+  void add_rest(std::byte* headers, std::byte* deth) const {
+    wire::Deth{.qkey = qkey_to_send(qp_, to_.qkey), .src_qpn = qp_.qpn}.store(deth);
+    wire::set_dst_mac(headers, handle_->dst_mac.load());
+  }
 
+  const AddressHandleTable& handles_;
   const Qp& qp_;
   FrameTemplate& shared_;
-  const AddressHandle* handle_ = nullptr;  // with the QPN, whose datagrams share headers
-  uint32_t dest_qpn_ = 0;
+  const AddressHandle* handle_ = nullptr;  // of `to_`
+  SendSlot::Destination to_{};
 };
 
 }  // namespace
@@ -55,15 +65,13 @@ void transmit_plain_datagrams(Context& ctx, Qp& qp) {
     if (!wqe.is_plain(mtu) || !wqe.is_send()) return;
     SendSlot& slot = qp.slot(tx.sq.next());
     wqe.fill(slot, tx.next, 0);
-    const SendSlot::Destination to = slot.destination();
-    const AddressHandle* const handle = ctx.handles->find(to.ah, qp.pd);
-    if (handle == nullptr || to.qpn >= kMulticastQpn) return;
+    if (!headers.turn_to(slot.destination())) return;
     const auto place = translate(ctx, qp, wqe.sge.lkey, wqe.sge.addr, wqe.sge.length, {});
     if (place.result != memory::AccessResult::ok) return;
     TxFrame& frame = ctx.builder.next(place.host, wqe.sge.length);
     // The request completes when the sink has taken the frame. Then the application may change the memory.
     frame.copy_payload = true;
-    headers.write(frame, *handle, to, tx.next, left > 1);
+    headers.write(frame, tx.next, left > 1);
     ctx.builder.add(frame);
     tx.sq.advance(1);
     tx.cursor.move_to(tx.sq.next());

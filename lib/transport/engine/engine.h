@@ -182,6 +182,14 @@ class alignas(64) Engine {
   };
   template <Steps kSteps>
   void take_lone(const RxFrame& frame);
+  PredictedPacket& predicted_for(uint64_t beginning);
+  template <class Handle>
+  std::size_t take_while_predicted(PredictedPacket& next, std::span<const RxFrame> frames, Handle&& handle);
+  template <Steps kSteps>
+  std::size_t take_predicted_datagrams(PredictedPacket& next, std::span<const RxFrame> frames);
+  template <Steps kSteps>
+  std::size_t take_predicted(PredictedPacket& next, std::span<const RxFrame> frames);
+  void predict(const RxFrame& frame, const wire::Packet& packet, Qp* qp);
   bool parse_other(const RxFrame& frame, wire::Icrc icrc, wire::Packet& packet);
   /// `bytes`: of all frames.
   template <Steps kSteps>

@@ -1,5 +1,6 @@
 // The main loop's way of received frames: to packets, and on to their queue pairs.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "transport/core/guess.h"
@@ -42,14 +43,23 @@ void Engine::on_frames(std::span<const RxFrame> frames, Nanos now) {
   if (mode_ == Mode::marked) return take_frames<Steps::marked>(frames);
 }
 
+// A bit of the opcode chooses. READ responses share the place of requests: few flows have both in turn.
+inline PredictedPacket& Engine::predicted_for(uint64_t beginning) {
+  static_assert(std::endian::native == std::endian::little);
+  return ctx_.predicted[beginning >> 4 & 1];
+}
+
 template <Steps kSteps>
 inline void Engine::take_frames(std::span<const RxFrame> frames) {
-  if (frames.size() == 1) {
-    take_lone<kSteps>(frames.front());
-    return end_steps<kSteps>();
-  }
   while (!frames.empty()) {
-    if (frames.front().bytes.size() >= kParseBytes / 2) {
+    const uint64_t beginning = wire::HeaderPrediction::beginning_of(frames.front().bytes);
+    if (PredictedPacket& next = predicted_for(beginning); next.headers.begins_with(beginning)) {
+      if (const std::size_t taken = take_predicted<kSteps>(next, frames); taken > 0) {
+        frames = frames.subspan(taken);
+        continue;
+      }
+    }
+    if (frames.size() == 1 || frames.front().bytes.size() >= kParseBytes / 2) {
       take_lone<kSteps>(frames.front());
       frames = frames.subspan(1);
       continue;
@@ -74,6 +84,53 @@ template <Steps kSteps>
   ctx_.hand.drop<kSteps>();
 }
 
+// Takes the frames at the beginning that are as predicted, by `handle(packet, qp)`. Returns how many there were.
+template <class Handle>
+[[gnu::always_inline]] inline std::size_t Engine::take_while_predicted(PredictedPacket& next,
+                                                                       std::span<const RxFrame> frames,
+                                                                       Handle&& handle) {
+  const auto icrc = ctx_.config.check_icrc ? wire::Icrc::check : wire::Icrc::skip;
+  std::size_t taken = 0;
+  for (; taken < frames.size(); ++taken) {
+    const RxFrame& frame = frames[taken];
+    if (!next.headers.takes(frame.bytes, icrc_of(frame, icrc)) || next.qp->state != next.state) break;
+    handle(next.headers.packet(), *next.qp);
+  }
+  // They have the same length.
+  if (taken != 0) traffic_[next.qp->tx.owner].received(taken, taken * frames.front().bytes.size());
+  return taken;
+}
+
+template <Steps kSteps>
+[[gnu::noinline]] std::size_t Engine::take_predicted_datagrams(PredictedPacket& next, std::span<const RxFrame> frames) {
+  return take_while_predicted(next, frames, [this](const wire::Packet& packet, Qp& qp) {
+    owe(qp.tx.owner, work::kReceived + static_cast<uint32_t>(packet.payload.size()));
+    ctx_.hand.take<kSteps>(qp);
+    dispatcher_.apply(qp, on_datagram<kSteps>(ctx_, qp, packet));
+    ctx_.hand.drop<kSteps>();
+  });
+}
+
+template <Steps kSteps>
+[[gnu::noinline]] std::size_t Engine::take_predicted(PredictedPacket& next, std::span<const RxFrame> frames) {
+  if (next.datagrams) return take_predicted_datagrams<kSteps>(next, frames);
+  return take_while_predicted(next, frames,
+                              [this](const wire::Packet& packet, Qp& qp) { dispatch_plain<kSteps>(packet, qp); });
+}
+
+// `packet` came in `frame` and is plain. A flow shows by several of its frames in a row.
+inline void Engine::predict(const RxFrame& frame, const wire::Packet& packet, Qp* qp) {
+  const uint64_t beginning = wire::HeaderPrediction::beginning_of(frame.bytes);
+  PredictedPacket& next = predicted_for(beginning);
+  if (!next.headers.comes_again(beginning) || qp == nullptr) return;
+  const bool datagrams = packet.bth.opcode == wire::Opcode::ud_send_only;
+  if (datagrams ? admit(ctx_, gids_, packet, qp) != wire::Drop::none : !takes_plain(*qp, packet)) return;
+  next.headers.learn(frame.bytes, packet);
+  next.qp = qp;
+  next.state = qp->state;
+  next.datagrams = datagrams;
+}
+
 // The general way of a frame that is not plain. False: it was dropped.
 bool Engine::parse_other(const RxFrame& frame, wire::Icrc icrc, wire::Packet& packet) {
   const wire::Drop reason = wire::parse(frame.bytes, icrc, packet);
@@ -90,15 +147,15 @@ void Engine::take_lone(const RxFrame& frame) {
   const wire::Icrc icrc = icrc_of(frame, ctx_.config.check_icrc ? wire::Icrc::check : wire::Icrc::skip);
   const bool plain_path = ctx_.config.plain_path;
   const bool plain = plain_path && wire::parse_plain(frame.bytes, icrc, packet);
-  if (!plain && !(plain_path && wire::parse_plain_datagram(frame.bytes, icrc, packet)) &&
-      !parse_other(frame, icrc, packet))
-    return;
+  const bool datagram = !plain && plain_path && wire::parse_plain_datagram(frame.bytes, icrc, packet);
+  if (!plain && !datagram && !parse_other(frame, icrc, packet)) return;
   Qp* const qp = table_.find(packet.bth.dest_qpn);
   traffic_[owner_of(qp)].received(1, frame.bytes.size());
   if (plain && qp != nullptr && takes_plain(*qp, packet))
     dispatch_plain<kSteps>(packet, *qp);
   else
     dispatch<kSteps>(packet, qp);
+  if (plain || datagram) predict(frame, packet, qp);
 }
 
 // Parses the whole burst first, so that the QPs' cache lines arrive while the rest is parsed.
@@ -110,14 +167,15 @@ void Engine::parse_burst(std::span<const RxFrame> frames, std::size_t bytes) {
   wire::Packet* const packets = parsed_.data();
   Receiver* const receivers = found_.data();
   std::size_t good = 0;
-  uint32_t qpn = 0;  // of the packet before
+  uint32_t qpn = 0;       // of the packet before
+  bool datagram = false;  // the newest frame is a plain one
   for (const RxFrame& frame : frames) {
     const wire::Icrc how = icrc_of(frame, icrc);
     // Made where it stays: a packet is so large that a copy shows.
     wire::Packet& packet = packets[good];
     const bool plain = plain_path && wire::parse_plain(frame.bytes, how, packet);
-    if (!plain && !(plain_path && wire::parse_plain_datagram(frame.bytes, how, packet)) &&
-        !parse_other(frame, how, packet)) {
+    datagram = !plain && plain_path && wire::parse_plain_datagram(frame.bytes, how, packet);
+    if (!plain && !datagram && !parse_other(frame, how, packet)) {
       bytes -= frame.bytes.size();
       continue;
     }
@@ -137,6 +195,10 @@ void Engine::parse_burst(std::span<const RxFrame> frames, std::size_t bytes) {
     else
       dispatch<kSteps>(packet, qp);
   }
+  if (good == 0) return;
+  const wire::Packet& last = packets[good - 1];
+  if (last.frame != frames.back().bytes.data() || !(receivers[good - 1].plain || datagram)) return;
+  predict(frames.back(), last, receivers[good - 1].qp);
 }
 
 // The packets of one QP often come together.
