@@ -92,7 +92,8 @@ struct Context {
   FrameTemplate request_headers;
   FrameTemplate response_headers;  ///< to READs and atomics
   FrameTemplate ack_headers;
-  std::array<PredictedPacket, 2> predicted;  ///< most requests are in one, most responses in the other
+  static constexpr uint32_t kPredictedBits = 5;
+  std::array<PredictedPacket, 1 << kPredictedBits> predicted;  ///< by a hash of opcode and QPN
   GuessTable guesses;
 };
 

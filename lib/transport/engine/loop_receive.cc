@@ -1,6 +1,5 @@
 // The main loop's way of received frames: to packets, and on to their queue pairs.
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "transport/core/guess.h"
@@ -43,10 +42,9 @@ void Engine::on_frames(std::span<const RxFrame> frames, Nanos now) {
   if (mode_ == Mode::marked) return take_frames<Steps::marked>(frames);
 }
 
-// A bit of the opcode chooses. READ responses share the place of requests: few flows have both in turn.
 inline PredictedPacket& Engine::predicted_for(uint64_t beginning) {
-  static_assert(std::endian::native == std::endian::little);
-  return ctx_.predicted[beginning >> 4 & 1];
+  constexpr uint64_t kGoldenRatio = 0x9e3779b97f4a7c15;
+  return ctx_.predicted[beginning * kGoldenRatio >> (64 - Context::kPredictedBits)];
 }
 
 template <Steps kSteps>
@@ -68,6 +66,8 @@ inline void Engine::take_frames(std::span<const RxFrame> frames) {
     std::size_t n = 0;
     std::size_t bytes = 0;
     for (; n < most && bytes < kParseBytes; ++n) {
+      const uint64_t next = wire::HeaderPrediction::beginning_of(frames[n].bytes);
+      if (n != 0 && predicted_for(next).headers.begins_with(next)) break;
       bytes += frames[n].bytes.size();
     }
     parse_burst<kSteps>(frames.first(n), bytes);
