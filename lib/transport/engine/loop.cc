@@ -50,7 +50,7 @@ inline bool Engine::run_stages(FrameSink& sink, Nanos now, std::size_t tasks) {
 
 inline void Engine::on_doorbell(const Doorbells::Ring& ring, Qp* qp) {
   owe(ring.client, work::kDoorbell);
-  if (qp == nullptr || qp->cold->doorbell_ring != ring.id) [[unlikely]]
+  if (qp == nullptr || qp->tx.owner != ring.client) [[unlikely]]
     return ctx_.counters.doorbells_bad.add();
   queues::DoorbellReader::clear(*qp->tx.doorbell);
   qp->rung = true;

@@ -19,7 +19,7 @@ inline void prefetch(const void* at) {
 inline void prefetch_requester(const Qp& qp) {
   prefetch(&qp);
   prefetch(&qp.tx);
-  prefetch(&qp.tx.window);
+  prefetch(&qp.tx.slots);
 }
 
 /// First stage of a received packet: all of the hot state.
@@ -49,7 +49,7 @@ inline void prefetch_turn(const Qp& qp) {
   const SendSlot& slot = qp.slot(sq.next());
   prefetch(&slot);
   prefetch(&slot + 1);
-  prefetch(&qp.cold->doorbell_ring);
+  prefetch(&qp.cold->wheel_deadline);
   prefetch_recovery(qp);
 }
 

@@ -32,7 +32,8 @@ Outcome begin_connection(Context& ctx, Qp& qp) {
   r.reset(ctx.config.window_packets);
   update_window(ctx, qp);
   const Retransmission setting = retransmission_of(ctx, qp);
-  if (setting == Retransmission::go_back_n || qp.loopback) return {};
+  qp.discovers = setting != Retransmission::go_back_n && !qp.loopback;
+  if (!qp.discovers) return {};
   r.discovery.begin(setting, static_cast<uint32_t>(ctx.epochs.next()) | 1);
   qp.tx.control_frames |= ControlFrame::kHello;
   return Outcome::wake();

@@ -18,7 +18,6 @@ Result<QpPtr> make_qp(const QpSpec& spec) {
     cold.spec = spec;
     cold.attr.cap = spec.cap;
     cold.srq = spec.srq;
-    cold.doorbell_ring = spec.doorbell_ring;
     cold.qp = qp.get();
     cold.ack_timer.owner = &cold;
     cold.hello_timer.owner = cold.pacing_timer.owner = qp.get();
@@ -92,6 +91,7 @@ void reset_qp(Qp& qp) {
   cold.cnp = {};
   qp.paced = false;
   qp.end_selective();
+  qp.discovers = false;
   qp.flushing = false;
   qp.rung = true;
   qp.ecn = 0;

@@ -59,7 +59,6 @@ struct QpCold {
   Qp* previous_in_flush_queue = nullptr;
   // A line that each request touches. A timer that ends reads no other one to find out that nothing is due.
   alignas(64) Nanos wheel_deadline = kNever;  ///< when ack_timer fires, with timer_pending
-  uint32_t doorbell_ring = 0;                 ///< QpSpec::doorbell_ring
   uint16_t user = 0;                          ///< whom it works for, a number of the engine's
   bool timer_pending = false;                 ///< ack_timer is armed for wheel_deadline
   Qp* qp = nullptr;                           ///< whose part this is
@@ -97,6 +96,7 @@ struct alignas(64) Qp {
   bool signal_all : 1 = false;
   bool paced : 1 = false;      ///< pace_of() is not 0
   bool selective : 1 = false;  ///< the peer is a uroce peer: selective retransmission
+  bool discovers : 1 = false;  ///< peer discovery has begun (recovery->discovery)
   bool flushing : 1 = false;   ///< UC and UD: sends that stood in the queue at an error are not flushed yet
   bool rung : 1 = true;        ///< work requests may be posted that were not fetched: has_posted()
   bool on_run_queue = false;
@@ -109,31 +109,33 @@ struct alignas(64) Qp {
 
   // --- Lines 1 and 2: requester and completer.
   struct alignas(64) Requester {
+    // Line 1: a responder's turn finds here that there is nothing to request, and the client that pays for it.
     queues::RingConsumer sq;  ///< next() is the first WQE not yet fetched
-    SendSlot* slots = nullptr;
-    uint32_t slot_stride = 0;  ///< bytes between slots
-    uint32_t oldest = 0;       ///< SQ index of the oldest WQE not completed
     SendCursor cursor;
-    Psn una;              ///< oldest unacknowledged PSN
-    Psn acked;            ///< one past the newest PSN that the peer has executed; responses may be missing
-    Psn next;             ///< PSN of the next new WQE
-    Psn sent;             ///< one past the newest PSN ever sent
-    uint32_t window = 0;  ///< most packets in flight; fewer than the engine's after a timeout
-    SendCredits credits;
-    uint8_t rd_atomic = 0;  ///< READs and atomics outstanding
-    RetryBudget retries;
-    bool rnr_waiting = false;
-    LostPackets lost;
-    uint8_t max_sge = 1;
-    uint16_t max_inline = 0;
-    uint8_t since_ack_request = 0;  ///< packets since the last that asked for an ACK
-    uint8_t control_frames = 0;     ///< bits of ControlFrame: those that are due
-    uint16_t owner = 0;             ///< the client that it works for, a number of the engine's
-    Nanos deadline = kNever;        ///< ACK timeout or end of the RNR wait
     Qp* next_in_run_queue = nullptr;
     Qp* previous_in_run_queue = nullptr;
-    queues::DoorbellFlag* doorbell = nullptr;
     Recovery* recovery = nullptr;  ///< cold->recovery
+    uint16_t owner = 0;            ///< the client that it works for, a number of the engine's
+    LostPackets lost;
+    uint8_t control_frames = 0;  ///< bits of ControlFrame: those that are due
+    bool rnr_waiting = false;
+    uint8_t rd_atomic = 0;          ///< READs and atomics outstanding
+    uint8_t since_ack_request = 0;  ///< packets since the last that asked for an ACK
+    uint8_t max_sge = 1;
+    // Line 2.
+    SendSlot* slots = nullptr;
+    queues::DoorbellFlag* doorbell = nullptr;
+    Nanos deadline = kNever;  ///< ACK timeout or end of the RNR wait
+    SendCredits credits;
+    Psn una;                   ///< oldest unacknowledged PSN
+    Psn next;                  ///< PSN of the next new WQE
+    Psn acked;                 ///< one past the newest PSN that the peer has executed; responses may be missing
+    Psn sent;                  ///< one past the newest PSN ever sent
+    uint32_t window = 0;       ///< most packets in flight; fewer than the engine's after a timeout
+    uint32_t oldest = 0;       ///< SQ index of the oldest WQE not completed
+    uint32_t slot_stride = 0;  ///< bytes between slots
+    uint16_t max_inline = 0;
+    RetryBudget retries;
   } tx;
 
   // --- Line 3: responder.
@@ -169,6 +171,7 @@ struct alignas(64) Qp {
 };
 
 static_assert(sizeof(Qp) <= 4 * 64, "a QP's hot state is at most four cache lines");
+static_assert(offsetof(Qp::Requester, slots) == 64);
 
 struct QpDeleter {
   void operator()(Qp* qp) const {

@@ -240,6 +240,7 @@ void persist_state(Archive& archive, const Context& ctx, Qp& qp) {
   if (qp.tx.recovery != nullptr) archive("recovery", *qp.tx.recovery);
   if constexpr (Archive::kReads) {
     if (qp.selective && qp.tx.recovery != nullptr) begin_selective(qp);
+    qp.discovers = qp.tx.recovery != nullptr && qp.tx.recovery->discovery.epoch() != 0;
   }
 }
 

@@ -132,9 +132,9 @@ void persist(Archive& archive, Recovery& recovery) {
 
 template <class Archive>
 void persist(Archive& archive, Qp::Requester& tx) {
-  auto& [sq, slots, slot_stride, oldest, cursor, una, acked, next, sent, window, credits, rd_atomic, retries,
-         rnr_waiting, lost, max_sge, max_inline, since_ack_request, control_frames, owner, deadline, next_in_run_queue,
-         previous_in_run_queue, doorbell, recovery] = tx;
+  auto& [sq, cursor, next_in_run_queue, previous_in_run_queue, recovery, owner, lost, control_frames, rnr_waiting,
+         rd_atomic, since_ack_request, max_sge, slots, doorbell, deadline, credits, una, next, acked, sent, window,
+         oldest, slot_stride, max_inline, retries] = tx;
   archive("sq", sq);
   archive("oldest", oldest);
   archive("cursor", cursor);
@@ -165,8 +165,8 @@ void persist(Archive& archive, Qp::Responder& rx) {
 template <class Archive>
 void persist(Archive& archive, Qp& qp) {
   auto& [qpn, dest_qpn, pd, type, state, mtu_shift, max_rd_atomic, pkey, udp_source, timeout, retry_cnt, rnr_retry,
-         min_rnr_timer, ecn, access, loopback, signal_all, paced, selective, flushing, rung, on_run_queue, seal,
-         send_cq, responses, cold, route, tx, rx] = qp;
+         min_rnr_timer, ecn, access, loopback, signal_all, paced, selective, discovers, flushing, rung, on_run_queue,
+         seal, send_cq, responses, cold, route, tx, rx] = qp;
   archive("dest_qpn", dest_qpn, 0, Psn::kMask);
   archive("state", state, QpState::reset, QpState::error);
   archive("mtu_shift", mtu_shift, 8, 12);
@@ -197,7 +197,7 @@ void persist(Archive& archive, QpCold& cold) {
   auto& [spec, attr, srq, srqn, next_holder, previous_holder, held_place, send_slots, send_slot_stride, recv_wr_id,
          recv_sges, replay, route, recovery, algorithm, congestion, pacer, cnp, key_brake, communication_established,
          sq_drained_reported, flush_until, on_flush_queue, next_in_flush_queue, previous_in_flush_queue, wheel_deadline,
-         doorbell_ring, user, timer_pending, owner, ack_timer, hello_timer, pacing_timer] = cold;
+         user, timer_pending, owner, ack_timer, hello_timer, pacing_timer] = cold;
   archive("attr", attr);
   archive("recv_wr_id", recv_wr_id);
   archive.elements("recv_sges", recv_sges);

@@ -34,10 +34,10 @@ inline Outcome arm_ack_timer(const Context& ctx, Qp& qp) {
 /// Starts the ACK timer, and HELLOs if the peer is unproven, when the first packet after a pause has left.
 inline Outcome begin_waiting(const Context& ctx, Qp& qp) {
   if (qp.tx.deadline != kNever || qp.tx.una == qp.tx.sent) return {};
-  Recovery& r = *qp.tx.recovery;
-  r.probe.on_first_sent(ctx.now);
+  // Without selective recovery, its state is in no cache.
+  if (qp.selective) qp.tx.recovery->probe.on_first_sent(ctx.now);
   const Outcome armed = arm_ack_timer(ctx, qp);
-  const bool asks = !qp.selective && r.discovery.await(ctx.now);
+  const bool asks = qp.discovers && !qp.selective && qp.tx.recovery->discovery.await(ctx.now);
   return asks ? Outcome::act(Outcome::kHelloTimer) | armed : armed;
 }
 

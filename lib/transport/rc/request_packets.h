@@ -66,7 +66,7 @@ inline bool ack_request_is_due(const Context& ctx, Qp& qp, uint32_t interval) {
 
 inline void note_ack_request(const Context& ctx, Qp& qp) {
   qp.tx.since_ack_request = 0;
-  qp.tx.recovery->ack_asked_at = ctx.now;
+  if (qp.selective) qp.tx.recovery->ack_asked_at = ctx.now;
 }
 
 }  // namespace uroce::transport
