@@ -1,8 +1,9 @@
 #!/bin/bash
-# Usage: config/test.sh [--sanitize[=core]] [--long] [--build] [--no-guests | --no-system], or config/test.sh --quick FOLDER.
+# Usage: config/test.sh [--sanitize[=core|virtual|real]] [--long] [--build] [--no-guests | --no-system], or config/test.sh --quick FOLDER.
 # Builds everything and runs every test.
 #   --sanitize   instead runs the unit, script and simulation tests under AddressSanitizer and UndefinedBehaviorSanitizer;
-#                =core: only those of the protocol and the daemon's side, in half the time
+#                =core: only those of the protocol and the daemon's side, in half the time. They are built alike for their two
+#                parts: =virtual, tests in virtual time, which may wait for a processor for as long as they like; =real, the others
 #   --quick      instead runs the unit and script tests of lib/FOLDER; builds only what they need, and installs no package
 #   --build      only builds
 #   --no-guests  leaves out the tests that boot a guest in QEMU
@@ -20,7 +21,7 @@ leave_out=()
 while [ $# -gt 0 ]; do
   case $1 in
     --sanitize) sanitize=yes ;;
-    --sanitize=core) sanitize=core ;;
+    --sanitize=core | --sanitize=virtual | --sanitize=real) sanitize=${1#*=} ;;
     --long) long=yes ;;
     --build) run=no ;;
     --no-guests) leave_out=(--no-suite guests) ;;
@@ -30,7 +31,7 @@ while [ $# -gt 0 ]; do
       [ -d "lib/${quick:-none}" ] || die "--quick takes a folder of lib/, such as transport, not '$quick'."
       shift
       ;;
-    -h | --help) sed -n '2,14s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,15s/^# //p' "$0"; exit 0 ;;
     *) die "unknown option '$1'; test.sh --help shows those that it has." ;;
   esac
   shift
@@ -79,13 +80,19 @@ targets=() names=()
 if [ $sanitize != no ]; then
   configure build-sanitize -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false \
     "-Dcpp_args=['-fno-sanitize-recover=all','-fno-omit-frame-pointer']"
-  [ $sanitize != core ] || choose build-sanitize \
-    '(unit-(base|wire|net|memory|queues|faults|transport|loss|congestion|control|cm|message|service)$|(script|sim|fuzz)-)'
+  virtual='unit-(base|wire|net|memory|queues|faults|transport|loss|congestion)$|(script|sim|fuzz)-'
+  real='unit-(control|cm|message|service)$'
+  patience=25
+  [ $sanitize = yes ] || choose build-sanitize "($virtual|$real)"
   compile build-sanitize "${targets[@]}"
   [ $run = yes ] || exit 0
+  case $sanitize in
+    virtual) choose build-sanitize "($virtual)"; patience=100 ;;
+    real) choose build-sanitize "($real)" ;;
+  esac
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-  run_tests build-sanitize --no-suite system --timeout-multiplier 25 "${names[@]}"
+  run_tests build-sanitize --no-suite system --timeout-multiplier $patience "${names[@]}"
 elif [ -n "$quick" ]; then
   configure build
   case $quick in
