@@ -105,13 +105,19 @@ elif [ -n "$quick" ]; then
   run_tests build "${names[@]}"
 else
   configure build
+  # Guests' kernels come while the compiler runs.
+  kernels=
+  if [ $run = yes ] && [ -z "${leave_out[*]}" ]; then
+    {
+      tests/interop/kernel.py build/interop-kernel || true
+      tests/interop/kernel.py build/interop-kernel-trixie --release trixie || true
+    } &
+    kernels=$!
+  fi
   compile build
   [ $run = yes ] || exit 0
   [ $kind = build ] || config/hugepages.sh || true
-  if [ -z "${leave_out[*]}" ]; then
-    tests/interop/kernel.py build/interop-kernel || true
-    tests/interop/kernel.py build/interop-kernel-trixie --release trixie || true
-  fi
+  [ -z "$kernels" ] || wait "$kernels"
   run_tests build "${leave_out[@]}"
   [ $kind = build ] || step clang-format config/lint.sh format
   if [ $long = yes ]; then
