@@ -22,7 +22,7 @@ def program(name):
     return module
 
 
-report, programs, run_nvmf = program("report"), program("run_programs"), program("run_nvmf")
+report, programs, run_nvmf, run_services = (program(name) for name in ("report", "run_programs", "run_nvmf", "run_services"))
 OLD, NEW = ({"date": date, "machine": "m", "command": "c"} for date in ("2026-01-01", "2026-02-02"))
 
 
@@ -96,6 +96,26 @@ class Programs(unittest.TestCase):
         text = '{"benchmarks": [{"name": "icrc/avx2/copy/cold/4096/min_time:0.020/manual_time", "ns": 233.0, "times_memcpy": 1.4}]}'
         self.assertEqual([(c["row"], c["column"], c["median"]) for c in programs.icrc_cells(text)],
                          [("avx2/copy", "4096 cold", 233.0), ("avx2/copy", "4096 cold of memcpy", 1.4)])
+
+
+class Services(unittest.TestCase):
+    ROUNDS = [{"ceph": {way: dict.fromkeys(run_services.services.Ceph.TESTS, value) for way, value in one.items()}}
+              for one in ({"tcp": 1000, "core": 500}, {"tcp": 4000, "core": 4000}, {"tcp": 2000, "core": 1800})]
+
+    def test_ratios_are_of_each_round(self):
+        cells = {(c["row"], c["column"]): c for c in run_services.cells_of(self.ROUNDS)}
+        self.assertEqual(len(cells), 12)
+        self.assertEqual(cells["ceph tcp", "ceph read 4k"]["median"], 2)
+        ratio = cells["ceph core of tcp", "ceph read 4k"]
+        self.assertEqual((ratio["median"], ratio["least"], ratio["most"], ratio["goal"]), (0.9, 0.5, 1, ["least", 1.0]))
+        self.assertTrue(results.missed(ratio))
+
+    def test_a_table_for_each_service(self):
+        data = report.Data("pair")
+        data.cells = {(c["row"], c["column"]): c for c in run_services.cells_of(self.ROUNDS)}
+        lines = report.services(data)
+        self.assertEqual([lines[0], *lines[2:4]], ["|ceph, of TCP|write 4k|read 4k|write 64k|read 64k|goal|", "|TCP, k/s|2|2|2|2||",
+                                                   "|core|**0.9**|**0.9**|**0.9**|**0.9**|≥ 1|"])
 
 
 class Nvmf(unittest.TestCase):
