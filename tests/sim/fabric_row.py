@@ -36,7 +36,7 @@ class Fabric:
 
     @staticmethod
     def measured(runs):
-        """Those that have a result: all take the better part of an hour, and each can be kept alone."""
+        """Those that have a result: each can be run and kept alone."""
         return [run for run in runs if run.summary]
 
     def goals(self):
