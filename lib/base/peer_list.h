@@ -32,6 +32,7 @@ class PeerList {
   /// An empty list takes all peers.
   explicit PeerList(std::vector<Prefix> prefixes = {}) : prefixes_(std::move(prefixes)) {}
 
+  const std::vector<Prefix>& prefixes() const { return prefixes_; }
   bool takes_all() const { return prefixes_.empty(); }
   bool takes(const Gid& peer) const {
     return takes_all() || std::ranges::any_of(prefixes_, [&](const Prefix& one) { return one.covers(peer); });

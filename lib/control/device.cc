@@ -68,6 +68,7 @@ Device::Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits)
     engine.read_window_packets = config_.read_window_packets;
     engine.seed = config_.seed.derive("engine", index);
     engine.gids = gids_;
+    if (index < config_.tapes.size()) engine.tape = config_.tapes[index];
     runner_.add(std::make_unique<transport::Engine>(engine, objects_.keys().table(), events_,
                                                     &objects_.address_handles().table()));
     objects_.qp_numbers().add_engine(QpnAllocator(index, index_bits_, slots, config_.seed.derive("qpn", index)));
@@ -106,7 +107,7 @@ void Device::report_link(bool up) {
 void Device::report_gone() { events_.broadcast({AsyncEventType::device_fatal, 1}); }
 
 bool Device::redirect(const transport::NextHop& next_hop) {
-  return runner_.try_post([next_hop](transport::Engine& engine) { engine.routes().redirect(next_hop); },
+  return runner_.try_post([next_hop](transport::Engine& engine) { engine.redirect(next_hop); },
                           [&] { objects_.address_handles().table().redirect(next_hop); });
 }
 

@@ -49,6 +49,7 @@ struct DeviceConfig {
   uint32_t read_window_packets = 1u << 22;  ///< per queue pair, transport::EngineConfig::read_window_packets
   Nanos peer_delay{0};                      ///< see transport::EngineConfig
   std::chrono::nanoseconds engine_timeout = kEngineTimeout;
+  std::vector<transport::Tape*> tapes{};  ///< by engine, and outlive it; none where nothing is recorded
 };
 
 /// The route of a queue pair's packets.

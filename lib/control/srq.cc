@@ -90,15 +90,17 @@ Result<void> ControlSrq::resize(uint32_t max_wr) {
   if (auto alive = device.check_alive(); !alive) return alive;
   uint32_t posted = 0, limit = 0;
   bool moved = false;
-  const auto work = [&](transport::Engine&) {
-    posted = shared_.ring.available();
-    limit = shared_.header->limit.load(std::memory_order_acquire);
-    if (limit > entries || !shared_.ring.move(to.ring)) return;
-    to.header->limit.store(limit, std::memory_order_release);
-    shared_.header = to.header;
-    for (std::size_t i = 0; i < to.held.size(); ++i) queues::copy(shared_.held[i], to.held[i]);
-    shared_.held = to.held;
-    moved = true;
+  const auto work = [&](transport::Engine& engine) {
+    engine.change_srq(shared_, [&] {
+      posted = shared_.ring.available();
+      limit = shared_.header->limit.load(std::memory_order_acquire);
+      if (limit > entries || !shared_.ring.move(to.ring)) return;
+      to.header->limit.store(limit, std::memory_order_release);
+      shared_.header = to.header;
+      for (std::size_t i = 0; i < to.held.size(); ++i) queues::copy(shared_.held[i], to.held[i]);
+      shared_.held = to.held;
+      moved = true;
+    });
   };
   if (auto ran = device.runner().run(engine_, work); !ran) return ran;
   if (!moved) {

@@ -33,6 +33,14 @@ RegionTable::RegionTable(uint32_t max_regions, const Secret& seed)
   for (std::size_t left = free_.size(); left > 1; --left) std::swap(free_[left - 1], free_[draw.below(left)]);
 }
 
+RegionTable::RegionTable(KeyLookups& elsewhere) : RegionTable(kMinRegions, Secret(0)) { elsewhere_ = &elsewhere; }
+
+[[gnu::cold]] Translation RegionTable::translate_elsewhere(Key key, PdId pd, uint64_t address, uint64_t length,
+                                                           AccessFlags needed, uint32_t qpn) const {
+  if (elsewhere_ == nullptr) return {};
+  return elsewhere_->translate(key, pd, address, length, needed, qpn);
+}
+
 Key RegionTable::key_of(uint32_t slot, uint32_t use) const {
   // A permutation per slot: nobody can compute one region's keys from another's, or a slot's next key.
   return slot << generation_bits_ | permute_(use & ((1u << generation_bits_) - 1), generation_bits_, slot);
@@ -211,6 +219,8 @@ bool RegionTable::remove(Key key) {
 }
 
 AccessResult RegionTable::invalidate(Key key, PdId pd, uint32_t qpn) {
+  if (elsewhere_ != nullptr) [[unlikely]]
+    return elsewhere_->invalidate(key, pd, qpn);
   Slot& slot = slots_[slot_of(key)];
   if (key == 0 || slot.key.load(std::memory_order_acquire) != key) return AccessResult::bad_key;
   if (slot.window.load(std::memory_order_relaxed) != 0) return invalidate_window(slot, key, pd, qpn);
@@ -223,6 +233,8 @@ AccessResult RegionTable::invalidate(Key key, PdId pd, uint32_t qpn) {
 }
 
 AccessResult RegionTable::check_key(Key key, PdId pd, AccessFlags needed, uint32_t qpn) const {
+  if (elsewhere_ != nullptr) [[unlikely]]
+    return elsewhere_->check_key(key, pd, needed, qpn);
   const Slot& slot = slots_[slot_of(key)];
   if (key == 0 || slot.key.load(std::memory_order_acquire) != key) return AccessResult::bad_key;
   const uint64_t first = slot.address.load(std::memory_order_relaxed);

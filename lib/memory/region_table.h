@@ -63,8 +63,21 @@ struct KeyNumbers {
   std::vector<uint32_t> free{};  ///< slots, oldest first
 };
 
+/// A table without keys of its own asks this (core/tape.h of the transport). The functions are as RegionTable's.
+class KeyLookups {
+ public:
+  virtual ~KeyLookups() = default;
+  virtual Translation translate(Key key, PdId pd, uint64_t address, uint64_t length, AccessFlags needed,
+                                uint32_t qpn) = 0;
+  virtual AccessResult check_key(Key key, PdId pd, AccessFlags needed, uint32_t qpn) = 0;
+  virtual AccessResult invalidate(Key key, PdId pd, uint32_t qpn) = 0;
+  virtual bool bind(const BindSpec& spec) = 0;
+};
+
 class RegionTable {
  public:
+  /// A table without keys, for engines: each look-up asks `elsewhere`, which outlives it.
+  explicit RegionTable(KeyLookups& elsewhere);
   /// `max_regions`: 2..2^20, rounded up to a power of two. The keys follow from `seed`: any number of them does not
   /// tell another one, and they are the same in a replay.
   RegionTable(uint32_t max_regions, const Secret& seed);
@@ -140,6 +153,9 @@ class RegionTable {
  private:
   using Slot = KeySlot;
 
+  Translation translate_elsewhere(Key key, PdId pd, uint64_t address, uint64_t length, AccessFlags needed,
+                                  uint32_t qpn) const;
+
   static constexpr uint32_t kTagMask = 0xff;  // the application's part of a window's key
 
   /// The key of a new region; `null`: one without memory.
@@ -161,6 +177,7 @@ class RegionTable {
   /// The count of the slot's next key.
   uint32_t next_use(uint32_t slot) const;
 
+  KeyLookups* elsewhere_ = nullptr;
   uint32_t slot_mask_;
   uint32_t generation_bits_;
   SecretPermutation permute_;
@@ -176,7 +193,8 @@ inline Translation RegionTable::translate(Key key, PdId pd, uint64_t address, ui
   if (length == 0) [[unlikely]]
     return {AccessResult::ok, nullptr};
   const Slot& slot = slots_[slot_of(key)];
-  if (key == 0 || slot.key.load(std::memory_order_acquire) != key) return {};
+  if (key == 0 || slot.key.load(std::memory_order_acquire) != key) [[unlikely]]
+    return translate_elsewhere(key, pd, address, length, needed, qpn);
   if (slot.window.load(std::memory_order_relaxed) != 0) [[unlikely]]
     return translate_window(slot, key, pd, address, length, needed, qpn);
   return check_access(slot, pd, address, length, needed);

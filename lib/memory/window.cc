@@ -123,6 +123,8 @@ bool RegionTable::may_bind(const Slot& slot, const BindSpec& spec) const {
 }
 
 bool RegionTable::bind(const BindSpec& spec) {
+  if (elsewhere_ != nullptr) [[unlikely]]
+    return elsewhere_->bind(spec);
   Slot& slot = slots_[slot_of(spec.key)];
   // Check before taking the turn too, so that a work request without the right to bind cannot disturb look-ups.
   if (spec.key == 0 || !may_bind(slot, spec)) return false;

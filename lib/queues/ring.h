@@ -110,6 +110,7 @@ class RingConsumer {
   void mirror(uint32_t index) { place_.header->consumer.store(index, std::memory_order_release); }
   /// The line that available() reads, to be prefetched.
   const void* producer_line() const { return place_.header; }
+  const RingPlace& place() const { return place_; }
   uint32_t next() const { return next_; }
   uint32_t entries() const { return place_.entries; }
   uint32_t stride() const { return place_.stride; }

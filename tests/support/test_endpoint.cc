@@ -30,6 +30,9 @@ TestEndpoint::TestEndpoint(const EndpointOptions& options)
 
 void TestEndpoint::make_engine(uint32_t doorbell_position) {
   options_.engine.mac = options_.mac;
+  if (Recording::wanted() && options_.recorded) {
+    options_.engine.tape = recordings_.emplace_back(std::make_unique<Recording>())->tape();
+  }
   engine_ = std::make_unique<transport::Engine>(options_.engine, regions_, events_, &handles_);
   const queues::DoorbellReader doorbells(doorbell_memory_.get(), doorbell_slots(), doorbell_position);
   require(engine_->attach_doorbells(doorbells, kDoorbellRing), "the engine did not take the doorbells");

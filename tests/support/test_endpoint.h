@@ -16,6 +16,7 @@
 
 #include "memory/region_table.h"
 #include "tests/support/frame_capture.h"
+#include "tests/support/recording.h"
 #include "tests/support/test_queues.h"
 #include "transport/engine/engine.h"
 
@@ -167,6 +168,7 @@ struct EndpointOptions {
   EthAddr mac{{2, 0, 0, 0, 0, 1}};
   uint32_t max_regions = 64;
   uint64_t seed = 1;
+  bool recorded = true;  ///< where Recording::wanted(): not where others write the engine's rings meanwhile
 };
 
 class TestEndpoint {
@@ -246,6 +248,7 @@ class TestEndpoint {
   std::vector<std::unique_ptr<TestRegion>> test_regions_;
   std::vector<std::unique_ptr<TestCq>> cqs_;
   std::vector<std::unique_ptr<TestSrq>> srqs_;
+  std::vector<std::unique_ptr<Recording>> recordings_;  // of the engines, where asked for
   std::unique_ptr<transport::Engine> engine_;
   std::vector<std::unique_ptr<TestQp>> qps_;
   uint32_t next_cq_id_ = 1;

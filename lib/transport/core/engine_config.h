@@ -13,6 +13,8 @@
 
 namespace uroce::transport {
 
+class Tape;
+
 struct EngineConfig {
   uint32_t index = 0;             ///< 0..(2^index_bits - 1), also the low bits of this engine's QPNs
   uint32_t index_bits = 0;        ///< low QPN bits that name the engine, 0..6
@@ -38,6 +40,7 @@ struct EngineConfig {
   uint16_t vlan = 0;             ///< id of its frames, 0: untagged
   std::vector<Gid> gids{};       ///< its addresses at first
   PeerList peers{};              ///< from which datagrams are taken; routes lead to these alone
+  Tape* tape = nullptr;          ///< records or replays the engine, and outlives it; nullptr: nothing does
 };
 
 }  // namespace uroce::transport

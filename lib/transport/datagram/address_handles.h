@@ -62,8 +62,17 @@ struct AddressHandle {
   bool multicast = false;
 };
 
+/// A table without handles of its own asks this (core/tape.h). find() is as AddressHandleTable's.
+class HandleLookups {
+ public:
+  virtual ~HandleLookups() = default;
+  virtual const AddressHandle* find(AddressHandleId id, memory::PdId pd) = 0;
+};
+
 class AddressHandleTable {
  public:
+  /// A table without handles, for engines: each look-up asks `elsewhere`, which outlives it.
+  explicit AddressHandleTable(HandleLookups& elsewhere) : elsewhere_(&elsewhere) {}
   /// The most handles, including removed ones that are not yet retired.
   static constexpr uint32_t kCapacity = 1u << 16;
 
@@ -93,7 +102,8 @@ class AddressHandleTable {
   /// Valid until the engine's burst ends. Nullptr: there is none, or it belongs to another protection domain.
   const AddressHandle* find(AddressHandleId id, memory::PdId pd) const {
     const Chunk* chunk = chunks_[(id & kSlotMask) / kChunk].load(std::memory_order_acquire);
-    if (id == 0 || chunk == nullptr) return nullptr;
+    if (id == 0 || chunk == nullptr) [[unlikely]]
+      return elsewhere_ != nullptr ? elsewhere_->find(id, pd) : nullptr;
     const Slot& slot = (*chunk)[id % kChunk];
     if (slot.id.load(std::memory_order_acquire) != id || slot.handle.pd != pd) return nullptr;
     return &slot.handle;
@@ -117,6 +127,7 @@ class AddressHandleTable {
 
   std::array<std::atomic<Chunk*>, kCapacity / kChunk> chunks_{};
   std::array<std::unique_ptr<Chunk>, kCapacity / kChunk> owned_;
+  HandleLookups* elsewhere_ = nullptr;
   std::deque<uint32_t> free_;  // slots that were used before, oldest first
   uint32_t fresh_ = 0;         // slots never used begin here
   uint32_t used_ = 0;

@@ -70,6 +70,7 @@ class FlowTable {
   /// False: there are kMaxRules.
   bool add(const FlowEntry& entry) {
     if (size() == kMaxRules) return false;
+    ++revision_;
     if (entry.type == FlowType::sniffer) {
       sniffers_.push_back(entry);
     } else {
@@ -78,9 +79,14 @@ class FlowTable {
     return true;
   }
   void remove(uint64_t id) {
+    ++revision_;
     std::erase_if(rules_, [id](const FlowEntry& entry) { return entry.id == id; });
     std::erase_if(sniffers_, [id](const FlowEntry& entry) { return entry.id == id; });
   }
+  std::span<const FlowEntry> rules() const { return rules_; }
+  std::span<const FlowEntry> sniffers() const { return sniffers_; }
+  /// Another number after each change.
+  uint32_t revision() const { return revision_; }
   /// The QPN that a rule gives the frame to, on each engine the same; 0 when none does.
   uint32_t match(std::span<const std::byte> frame) const {
     if (rules_.empty()) return 0;
@@ -120,6 +126,7 @@ class FlowTable {
 
   std::vector<FlowEntry> rules_;  // in the order of rank()
   std::vector<FlowEntry> sniffers_;
+  uint32_t revision_ = 0;
 };
 
 }  // namespace uroce::transport

@@ -28,11 +28,16 @@ class MulticastGroups {
     if (at != members_.end() && *at == member) return true;
     if (members_.size() == kMaxMembers) return false;
     members_.insert(at, member);
+    ++revision_;
     return true;
   }
-  void leave(const Gid& group, uint32_t qpn) { std::erase(members_, Member{group, qpn}); }
+  void leave(const Gid& group, uint32_t qpn) {
+    std::erase(members_, Member{group, qpn});
+    ++revision_;
+  }
   void leave_all(uint32_t qpn) {
     std::erase_if(members_, [qpn](const Member& member) { return member.qpn == qpn; });
+    ++revision_;
   }
   /// Valid until the next change.
   std::span<const Member> members(const Gid& group) const {
@@ -40,8 +45,13 @@ class MulticastGroups {
     return {found.begin(), found.end()};
   }
 
+  std::span<const Member> all() const { return members_; }
+  /// Another number after each change.
+  uint32_t revision() const { return revision_; }
+
  private:
   std::vector<Member> members_;  // sorted
+  uint32_t revision_ = 0;
 };
 
 }  // namespace uroce::transport

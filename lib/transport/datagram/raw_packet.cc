@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "transport/core/tape.h"
 #include "transport/datagram/flow_table.h"
 #include "transport/qp/receive_queue.h"
 #include "transport/qp/segment.h"
@@ -63,6 +64,7 @@ bool send_raw_frame(Context& ctx, Qp& qp, SendSlot& slot) {
       !gather(ctx, qp, slot, frame, head_length, slot.length - head_length)) {
     return refuse(slot, WcStatus::local_protection_error);
   }
+  if (ctx.config.tape != nullptr) ctx.config.tape->taken(std::span(frame.header).first(head_length));
   const std::size_t l3_offset = wire::parse_l2(head).l3_offset;
   if (l3_offset == 0 || slot.length - l3_offset > ctx.config.ethernet_mtu) {
     return refuse(slot, WcStatus::local_length_error);

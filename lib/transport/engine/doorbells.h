@@ -10,15 +10,19 @@
 
 namespace uroce::transport {
 
+/// The ring that a doorbell came from, and its client.
+struct DoorbellFrom {
+  uint32_t id;
+  uint16_t client;
+};
+
 class Doorbells {
  public:
   /// Not counting what add() adds.
   static constexpr std::size_t kMaxRings = 1024;
 
   /// In a cache line of its own, and User too: what an engine writes while it polls, no other engine writes.
-  struct alignas(64) Ring {
-    uint32_t id;
-    uint16_t client;
+  struct alignas(64) Ring : DoorbellFrom {
     queues::DoorbellReader reader;
   };
 
@@ -28,7 +32,7 @@ class Doorbells {
     ++count_;
     auto group = std::ranges::find(users_, user, &User::number);
     if (group == users_.end()) group = users_.insert(group, User{.number = user, .rings = {}});
-    group->rings.push_back({id, client, reader});
+    group->rings.push_back({{id, client}, reader});
     share_polls();
     return true;
   }
@@ -37,7 +41,7 @@ class Doorbells {
     for (User& user : users_) {
       const auto first = std::ranges::find(user.rings, id, &Ring::id);
       if (first == user.rings.end()) continue;
-      user.rings.push_back({id, first->client, reader});
+      user.rings.push_back({{id, first->client}, reader});
       return share_polls();
     }
   }

@@ -71,15 +71,15 @@ class alignas(64) Engine {
   uint32_t parked_frames() const { return ctx_.frames.used(); }
   /// Shows posters whether this engine must be woken (see DoorbellPoster::ring).
   void set_sleeping(bool sleeping) {
-    if (!is_paused()) doorbells_.set_sleeping(sleeping);  // else another engine may be polling the rings
+    if (!is_paused()) rings().set_sleeping(sleeping);  // else another engine may be polling the rings
   }
   /// The port spreads frames over queues like this, and this engine has the queue of its index: peers are told which
   /// UDP source port reaches it. Before the first poll(); `spread` outlives the engine.
   void know_spread(const wire::ReceiveSpread& spread) { ctx_.spread = &spread; }
   /// A paused engine runs tasks alone: it takes no frame and no doorbell, and its QPs change only by tasks. So their
   /// state can be written for another process, or read. Engine's thread.
-  void pause() { mode_ = Mode::paused; }
-  void resume() { mode_ = marks_ ? Mode::marked : Mode::unmarked; }
+  void pause();
+  void resume() { mode_ = running(); }
   bool is_paused() const { return mode_ == Mode::paused; }
   /// From now on the engine marks which queue pair it has in hand: somebody may outlive its thread. Engine's thread.
   void mark_steps();
@@ -96,11 +96,11 @@ class alignas(64) Engine {
   /// The engine serves owners in turn (fair_queue.h).
   bool attach_doorbells(queues::DoorbellReader reader, uint32_t id, const Owner& owner = {});
   /// Another ring of the client of ring `id`, which is attached. It has the same number, and goes with the first.
-  void add_doorbells(queues::DoorbellReader reader, uint32_t id) { doorbells_.add(reader, id); }
+  void add_doorbells(queues::DoorbellReader reader, uint32_t id) { rings().add(reader, id); }
   void detach_doorbells(uint32_t id);
   /// The positions at which another engine's readers of the rings of client `id` continue (DoorbellReader), in the
   /// order in which the rings were attached.
-  std::vector<uint32_t> doorbell_positions(uint32_t id) const { return doorbells_.positions(id); }
+  std::vector<uint32_t> doorbell_positions(uint32_t id) const { return rings().positions(id); }
   /// The number of a ring's client, for traffic(), is another's once the ring and the client's QPs are gone.
   const Owners& owners() const { return owners_; }
   /// Makes a QP findable; its QPN's low bits must be this engine's index. Not owned. False: slot taken or out of range.
@@ -108,9 +108,11 @@ class alignas(64) Engine {
   /// Afterwards no list, timer or table refers to the QP.
   void detach(Qp& qp);
   /// Makes an XRC shared receive queue known by its number to the QPs of its domain. Not owned.
-  void attach_srq(Srq& srq) { xrc_srqs_.add(srq); }
+  void attach_srq(Srq& srq);
   /// Afterwards no QP refers to it. A message that fills one of its receives ends there; its next packet gets a NAK.
   void detach_srq(Srq& srq);
+  /// `change` moves the queue's ring.
+  void change_srq(Srq& srq, const std::function<void()>& change);
   /// Writes the QP's state (qp/snapshot.h) and detaches it. It sends nothing more and takes nothing more from its
   /// rings. The caller then destroys it. Its shared memory, keys and completion queues stay for the other engine. `now`
   /// as in poll().
@@ -121,7 +123,7 @@ class alignas(64) Engine {
   /// destroys it.
   Result<void> import_qp(Qp& qp, std::span<const std::byte> snapshot, Nanos now);
   /// From now on long WRITEs begin whole, also to uroce peers, because earlier snapshots know no others; or as before.
-  void keep_writes_whole(bool whole) { ctx_.whole_writes = whole; }
+  void keep_writes_whole(bool whole);
   /// Is any WRITE under way as Onlies (SendSlot::as_onlies)?
   bool has_onlies();
   /// The state of an attached QP, which stays as it is. The engine is paused. Empty: see outlive_thread().
@@ -144,13 +146,11 @@ class alignas(64) Engine {
   QpTransportStatus status(const Qp& qp) const;
   /// For fault rules, which find a packet's QP.
   QpTable& qps() { return table_; }
-  /// The routes of all QPs. They are redirected when neighbours have new Ethernet addresses.
-  Routes& routes() {
-    ctx_.forget_headers();
-    return routes_;
-  }
+  /// The routes of all QPs go where neighbours have new Ethernet addresses.
+  void redirect(const NextHop& next_hop);
+  const Routes& routes() const { return routes_; }
   /// The port's addresses from now on. Connected QPs keep the one in their route.
-  void set_gids(std::vector<Gid> gids) { gids_ = std::move(gids); }
+  void set_gids(std::vector<Gid> gids);
   /// FrameSink::mark_payload() and references_payload_before() of the sink that poll() had last.
   uint64_t mark_sink_payload() const;
   bool sink_references_payload_before(uint64_t mark) const;
@@ -158,6 +158,28 @@ class alignas(64) Engine {
   /// of the device.
   MulticastGroups& groups() { return groups_; }
   FlowTable& flows() { return flows_; }
+
+  // --- For the engine's tape (core/tape.h) ------------------------------------------------------------------
+
+  /// Until retape(), calls of this engine do not ask the tape.
+  void untape() {
+    if (mode_ == Mode::taped) mode_ = Mode::marked;
+  }
+  void retape() {
+    if (mode_ == Mode::marked) mode_ = Mode::taped;
+  }
+  /// The rings of all clients. The tape takes their doorbells, and hands them in before poll().
+  Doorbells& rings() { return config_.tape != nullptr ? taped_rings_ : doorbells_; }
+  const Doorbells& rings() const { return config_.tape != nullptr ? taped_rings_ : doorbells_; }
+  void hand_in(const DoorbellFrom& from, uint32_t token);
+  /// Would poll() find nothing to do, so that only its time matters? The time of an idle poll is noted.
+  bool is_idle(Nanos now) {
+    const bool timers = dispatcher_.timers().may_end(now) || now >= held_events_.next_deadline();
+    const bool queues = !dispatcher_.flush_queue().empty() || !dispatcher_.run_queue().empty();
+    const bool counts = owners_.shared() && dispatcher_.run_queue().is_sparse();
+    return !timers && !queues && !counts && tasks_seen_ == 0;
+  }
+  Nanos now() const { return ctx_.now; }
 
   // --- One control thread -----------------------------------------------------------------------------------
 
@@ -217,7 +239,7 @@ class alignas(64) Engine {
   bool take_doorbells();
   void take_rung();
   /// `qp`: that of the doorbell's token; nullptr: there is none.
-  void on_doorbell(const Doorbells::Ring& ring, Qp* qp);
+  void on_doorbell(const DoorbellFrom& ring, Qp* qp);
   void advance_timers(Nanos now);
   bool flush();
   template <Steps kSteps>
@@ -252,7 +274,11 @@ class alignas(64) Engine {
   Context ctx_;
   std::vector<Gid> gids_;  // of the port, now
   /// One look tells whether it runs, and how.
-  enum class Mode : uint8_t { unmarked, marked, paused };
+  enum class Mode : uint8_t { unmarked, marked, paused, taped };
+  Mode running() const {
+    if (config_.tape != nullptr) return Mode::taped;
+    return marks_ ? Mode::marked : Mode::unmarked;
+  }
   Mode mode_ = Mode::unmarked;
   bool marks_ = false;     ///< mark_steps() was called
   bool outlived_ = false;  ///< outlive_thread() was called
@@ -262,7 +288,9 @@ class alignas(64) Engine {
   Owners owners_;
   TrafficCounters traffic_;
   Doorbells doorbells_;
+  Doorbells taped_rings_;  ///< in place of doorbells_, which is empty, with a tape
   SpscRing<TaskPtr> tasks_;
+  std::size_t tasks_seen_ = 0;  ///< with a tape: those that wait since before this poll
   HeldEvents held_events_;
   FrameSink* last_sink_ = nullptr;
 

@@ -88,6 +88,8 @@ class FairQueue {
     return &qp;
   }
   uint32_t allowance() const { return allowance_; }
+  /// Does a poll count down, even one that finds nobody?
+  bool is_sparse() const { return sparse_polls_ != 0; }
   /// The work of a poll where several clients have queue pairs: less for a while after a client had little to do.
   uint32_t poll_allowance() {
     if (sparse_polls_ == 0) return work::kSharedPoll;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/wr_opcodes.h"
+#include "transport/core/tape.h"
 #include "transport/datagram/unreliable_requester.h"
 #include "transport/engine/prefetch.h"
 #include "transport/qp/error.h"
@@ -30,6 +31,8 @@ bool Engine::poll(FrameSink& sink, Nanos now) {
   const std::size_t tasks = tasks_.size();
   if (mode_ == Mode::unmarked) return run_stages<Steps::unmarked>(sink, now, tasks);
   if (mode_ == Mode::marked) return run_stages<Steps::marked>(sink, now, tasks);
+  tasks_seen_ = tasks;
+  if (mode_ == Mode::taped) return config_.tape->poll(sink, now);
   return run_tasks(tasks);
 }
 
@@ -48,7 +51,7 @@ inline bool Engine::run_stages(FrameSink& sink, Nanos now, std::size_t tasks) {
   return busy;
 }
 
-inline void Engine::on_doorbell(const Doorbells::Ring& ring, Qp* qp) {
+inline void Engine::on_doorbell(const DoorbellFrom& ring, Qp* qp) {
   owe(ring.client, work::kDoorbell);
   if (qp == nullptr || qp->tx.owner != ring.client) [[unlikely]]
     return ctx_.counters.doorbells_bad.add();
@@ -58,6 +61,8 @@ inline void Engine::on_doorbell(const Doorbells::Ring& ring, Qp* qp) {
   const bool flushes = qp->state == QpState::error || qp->state == QpState::sqe;
   flushes ? dispatcher_.flush_queue().push(*qp) : dispatcher_.run_queue().push(*qp);
 }
+
+[[gnu::cold]] void Engine::hand_in(const DoorbellFrom& from, uint32_t token) { on_doorbell(from, table_.find(token)); }
 
 bool Engine::take_doorbells() {
   // Nothing else can be fetched meanwhile.
@@ -175,6 +180,8 @@ bool Engine::send_bursts(FrameSink& sink) {
 }
 
 bool Engine::run_tasks(std::size_t count) {
+  // The tape has taken doorbells before this poll counted.
+  if (config_.tape != nullptr) count = std::min(count, tasks_seen_);
   if (count != 0) ctx_.forget_headers();
   for (std::size_t i = 0; i < count; ++i) (*tasks_.pop())->run(*this);
   return count != 0;
@@ -189,7 +196,7 @@ Nanos Engine::next_deadline() const {
 bool Engine::has_work() const {
   if (is_paused()) return !tasks_.empty();
   return !dispatcher_.run_queue().empty() || !dispatcher_.flush_queue().empty() || !tasks_.empty() ||
-         !doorbells_.empty();
+         !rings().empty() || (config_.tape != nullptr && config_.tape->has_work());
 }
 
 // --- Clients and their queue pairs ----------------------------------------------------------------------------
@@ -198,10 +205,11 @@ bool Engine::attach_doorbells(queues::DoorbellReader reader, uint32_t ring, cons
   const uint16_t client = owners_.add(ring, owner);
   traffic_.add(client);
   const uint16_t user = owners_.client(client).user;
-  if (!doorbells_.attach(reader, ring, client, user)) {
+  if (!rings().attach(reader, ring, client, user)) {
     owners_.remove(ring);
     return false;
   }
+  if (config_.tape != nullptr) config_.tape->on_attach_ring(ring, owner);
   if (client == Owners::kOwnProcess) return true;
   dispatcher_.run_queue().set_user(client, user, owners_.weight_of(user));
   dispatcher_.flush_queue().set_user(client, user, owners_.weight_of(user));
@@ -209,7 +217,8 @@ bool Engine::attach_doorbells(queues::DoorbellReader reader, uint32_t ring, cons
 }
 
 void Engine::detach_doorbells(uint32_t ring) {
-  doorbells_.detach(ring);
+  if (config_.tape != nullptr) config_.tape->on_detach_ring(ring);
+  rings().detach(ring);
   owners_.remove(ring);
 }
 
@@ -218,6 +227,7 @@ bool Engine::attach(Qp& qp) {
   if (!table_.add(qp)) return false;
   qp.tx.owner = owners_.add_qp(qp.cold->spec.doorbell_ring);
   qp.cold->user = owners_.client(qp.tx.owner).user;
+  if (config_.tape != nullptr) config_.tape->on_attach(qp);
   return true;
 }
 
@@ -226,6 +236,7 @@ bool Engine::remove(Qp& qp) {
   if (!table_.remove(qp)) return false;
   dispatcher_.forget(qp);
   owners_.remove_qp(qp.tx.owner);
+  if (config_.tape != nullptr) config_.tape->on_removed(qp);
   return true;
 }
 

@@ -40,6 +40,7 @@ void Engine::on_frames(std::span<const RxFrame> frames, Nanos now) {
   ctx_.now = now;
   if (mode_ == Mode::unmarked) return take_frames<Steps::unmarked>(frames);
   if (mode_ == Mode::marked) return take_frames<Steps::marked>(frames);
+  if (mode_ == Mode::taped) config_.tape->on_frames(frames, now);
 }
 
 inline PredictedPacket& Engine::predicted_for(uint64_t beginning) {
@@ -234,6 +235,7 @@ void Engine::on_local_frames(std::span<const TxFrame> frames, Nanos now) {
   ctx_.now = now;
   if (mode_ == Mode::unmarked) return take_local_frames<Steps::unmarked>(frames);
   if (mode_ == Mode::marked) return take_local_frames<Steps::marked>(frames);
+  if (mode_ == Mode::taped) config_.tape->on_local_frames(frames, now);
 }
 
 template <Steps kSteps>
@@ -323,6 +325,7 @@ void Engine::deliver_to_group(const wire::Packet& packet) {
 
 void Engine::on_raw_frames(std::span<const RxFrame> frames, Nanos now, FrameTakers takers) {
   ctx_.now = now;
+  if (mode_ == Mode::taped) return config_.tape->on_raw_frames(frames, now, takers);
   for (const RxFrame& frame : frames) {
     flows_.distribute(frame.bytes, takers,
                       [&](const FlowEntry& rule, uint32_t qpn) { deliver_raw(rule, qpn, frame.bytes); });

@@ -4,11 +4,10 @@
 
 namespace uroce::transport {
 
-CqWriter::Written CqWriter::write(const queues::Cqe& cqe, bool solicited, EngineEvents& events) {
-  if (overrun_) return Written::overrun;
+inline CqWriter::Written CqWriter::put(const queues::Cqe& cqe, bool solicited, EngineEvents& events) {
   if (ring_.room() == 0) {
     if (ignores_overrun_) return Written::dropped;
-    overrun_ = true;
+    stopped_ = overrun_ = true;
     events.on_async_event(AsyncEventType::cq_error, event_.cq_id);
     return Written::overrun;
   }
@@ -26,6 +25,22 @@ CqWriter::Written CqWriter::write(const queues::Cqe& cqe, bool solicited, Engine
   if (moderator_ != nullptr && hold(Nanos(static_cast<int64_t>(cqe.timestamp_ns)))) return Written::yes;
   event_.raise(events);
   return Written::yes;
+}
+
+CqWriter::Written CqWriter::write(const queues::Cqe& cqe, bool solicited, EngineEvents& events) {
+  if (stopped_) [[unlikely]]
+    return write_stopped(cqe, solicited, events);
+  return put(cqe, solicited, events);
+}
+
+[[gnu::cold, gnu::noinline]] CqWriter::Written CqWriter::write_stopped(const queues::Cqe& cqe, bool solicited,
+                                                                       EngineEvents& events) {
+  if (tape_ == nullptr) return Written::overrun;
+  return static_cast<Written>(tape_->complete(*this, cqe, solicited, events));
+}
+
+CqWriter::Written CqWriter::write_itself(const queues::Cqe& cqe, bool solicited, EngineEvents& events) {
+  return overrun_ ? Written::overrun : put(cqe, solicited, events);
 }
 
 bool CqWriter::hold(Nanos now) {

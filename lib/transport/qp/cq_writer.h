@@ -7,6 +7,7 @@
 #include "queues/ring.h"
 #include "transport/core/context.h"
 #include "transport/core/seam.h"
+#include "transport/core/tape.h"
 #include "transport/qp/held_events.h"
 #include "transport/qp/outcome.h"
 
@@ -28,7 +29,8 @@ class CqWriter {
  public:
   CqWriter(uint32_t cq_id, queues::CqHeader* header, queues::RingPlace ring, CqOverrun overrun = CqOverrun::fails,
            const CqPosition& from = {})
-      : overrun_(from.overrun),
+      : stopped_(from.overrun),
+        overrun_(from.overrun),
         ignores_overrun_(overrun == CqOverrun::ignored),
         event_{.cq_id = cq_id, .header = header},
         ring_(ring, from.next) {}
@@ -53,6 +55,12 @@ class CqWriter {
   /// solicited receive and for every error. Written::overrun: the ring is full. The queue is in error from then on,
   /// cq_error is reported the first time, and the caller fails the QP.
   Written write(const queues::Cqe& cqe, bool solicited, EngineEvents& events);
+  /// From now on write() asks the tape (core/tape.h), which calls write_itself(). nullptr: none.
+  void set_tape(Tape* tape) {
+    tape_ = tape;
+    stopped_ = overrun_ || tape != nullptr;
+  }
+  Written write_itself(const queues::Cqe& cqe, bool solicited, EngineEvents& events);
 
   /// Engine's thread: moves the completions that were not polled yet to another ring, and goes on there. False: they do
   /// not fit.
@@ -66,9 +74,12 @@ class CqWriter {
   void forget(HeldEvents& held) const { held.forget(event_); }
 
  private:
+  [[gnu::always_inline]] Written put(const queues::Cqe& cqe, bool solicited, EngineEvents& events);
+  Written write_stopped(const queues::Cqe& cqe, bool solicited, EngineEvents& events);
   /// True where the event that is due waits.
   bool hold(Nanos now);
 
+  bool stopped_;  // overrun_, or a tape is asked
   bool overrun_;
   bool ignores_overrun_;
   HeldEvent event_;
@@ -77,6 +88,7 @@ class CqWriter {
   HeldEvents* moderator_ = nullptr;
   uint32_t count_ = 0;
   Nanos period_{0};
+  Tape* tape_ = nullptr;
 };
 
 /// Writes one completion. The outcome is what follows for the queue pair when there was no room.

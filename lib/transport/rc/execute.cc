@@ -5,6 +5,7 @@
 
 #include "base/wr_opcodes.h"
 #include "transport/core/guess.h"
+#include "transport/core/tape.h"
 #include "transport/qp/inbound_write.h"
 #include "transport/qp/memory_access.h"
 #include "transport/qp/receive_queue.h"
@@ -194,7 +195,7 @@ Checked execute_atomic(Context& ctx, Qp& qp, const wire::Packet& packet) {
   const auto target = translate(ctx, qp, atomic.rkey, atomic.va, sizeof(uint64_t), Access::remote_atomic);
   if (target.result != memory::AccessResult::ok) return reject_key(ctx, qp, packet);
   if (!is_atomic_word(target.host)) return reject(qp, psn, NakCode::invalid_request);
-  return answer_atomic(qp, packet, target.host) ? kAnswered : reject(qp, psn, NakCode::invalid_request);
+  return answer_atomic(ctx, qp, packet, target.host) ? kAnswered : reject(qp, psn, NakCode::invalid_request);
 }
 
 // A READ response without data is the answer, so a READ of no bytes is kept for duplicates.
@@ -269,7 +270,7 @@ Checked execute_placement_flush(Context& ctx, Qp& qp, const wire::Packet& packet
 
 }  // namespace
 
-bool answer_atomic(Qp& qp, const wire::Packet& packet, std::byte* word) {
+bool answer_atomic(const Context& ctx, Qp& qp, const wire::Packet& packet, std::byte* word) {
   Resource* resource = qp.cold->replay.reuse();
   if (resource == nullptr) return false;
   *resource = {.first_psn = packet.bth.psn,
@@ -279,6 +280,8 @@ bool answer_atomic(Qp& qp, const wire::Packet& packet, std::byte* word) {
                .rkey = packet.atomic.rkey,
                .atomic = true,
                .busy = true};
+  if (ctx.config.tape != nullptr) [[unlikely]]
+    ctx.config.tape->taken(std::as_writable_bytes(std::span(&resource->atomic_result, 1)));
   queue_response(qp, *resource);
   return true;
 }

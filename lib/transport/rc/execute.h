@@ -37,7 +37,7 @@ inline bool answer_read(Qp& qp, const wire::Packet& packet, uint32_t packets) {
   return true;
 }
 /// The same for an atomic, which is run on `word`.
-bool answer_atomic(Qp& qp, const wire::Packet& packet, std::byte* word);
+bool answer_atomic(const Context& ctx, Qp& qp, const wire::Packet& packet, std::byte* word);
 /// Is memory aligned as an atomic needs it? Its address for the peer, which is checked apart, may differ.
 inline bool is_atomic_word(const std::byte* at) { return reinterpret_cast<uintptr_t>(at) % sizeof(uint64_t) == 0; }
 

@@ -1,6 +1,7 @@
 #include "transport/rc/hello.h"
 
 #include "transport/core/guess.h"
+#include "transport/core/tape.h"
 #include "transport/qp/peer_frame.h"
 #include "transport/qp/seal.h"
 #include "transport/qp/send_window.h"
@@ -26,9 +27,13 @@ void drop_reordered(Context& ctx, Qp& qp) {
 
 /// wire::Hello::port. Different queue pairs have different ones, so switches still spread them over their paths.
 uint16_t port_to_us(const Context& ctx, const Qp& qp) {
-  if (ctx.spread == nullptr) return 0;
-  const auto queue = static_cast<uint16_t>(ctx.config.index);
-  return ctx.spread->source_port(queue, destination_of(*qp.route), source_of(*qp.route), qp.udp_source).value_or(0);
+  uint16_t port = 0;
+  if (ctx.spread != nullptr) {
+    const auto queue = static_cast<uint16_t>(ctx.config.index);
+    port = ctx.spread->source_port(queue, destination_of(*qp.route), source_of(*qp.route), qp.udp_source).value_or(0);
+  }
+  if (ctx.config.tape != nullptr) ctx.config.tape->taken(std::as_writable_bytes(std::span(&port, 1)));
+  return port;
 }
 
 }  // namespace

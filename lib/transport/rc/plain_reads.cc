@@ -46,7 +46,7 @@ bool try_atomic(const Context& ctx, Qp& qp, const wire::Packet& packet) {
   if ((atomic.va & 7) != 0 || !qp.access.has(Access::remote_atomic)) return false;
   const auto word = translate(ctx, qp, atomic.rkey, atomic.va, sizeof(uint64_t), Access::remote_atomic);
   if (word.result != memory::AccessResult::ok || !is_atomic_word(word.host)) return false;
-  return answer_atomic(qp, packet, word.host);
+  return answer_atomic(ctx, qp, packet, word.host);
 }
 
 // --- Responses ----------------------------------------------------------------------------------------------------

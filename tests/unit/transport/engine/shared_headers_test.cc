@@ -99,7 +99,7 @@ TEST_F(SharedHeaders, TheyFollowTheNextHop) {
   for (int i = 0; i < 3; ++i) write(0);
   const EthAddr gateway{{2, 0, 0, 0, 0, 9}};
   for (TestEndpoint* side : {&near_, &far_})
-    side->engine().routes().redirect([&](const Gid&) { return std::optional(gateway); });
+    side->engine().redirect([&](const Gid&) { return std::optional(gateway); });
   const Exchange exchange = write(0);
   EXPECT_EQ(destination(exchange.request), gateway);
   EXPECT_EQ(destination(exchange.ack), gateway);

@@ -623,7 +623,7 @@ TEST(Migration, RoutesFollowTheirNextHop) {
   hosts.connect();
   hosts.left_.move_to_new_engine(hosts.now_);
   const EthAddr mac{{2, 0, 0, 0, 0, 9}};
-  hosts.left_.engine().routes().redirect([&](const Gid&) { return std::optional(mac); });
+  hosts.left_.engine().redirect([&](const Gid&) { return std::optional(mac); });
   hosts.post(WrOpcode::rdma_write, 10);
   hosts.left_.run(hosts.now_);
   const auto sent = hosts.left_.sink().take();

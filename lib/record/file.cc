@@ -1,0 +1,99 @@
+#include "record/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace uroce::record {
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+std::unexpected<Error> failed(std::string_view what, const std::string& path) {
+  const int code = errno;
+  return fail(code, fmt::format("cannot {} {}: {}", what, path, std::strerror(code)));
+}
+
+}  // namespace
+
+std::string file_name(std::string_view device, uint32_t engine, uint32_t pid) {
+  return fmt::format("{}.{}.{}.uroce", device, engine, pid);
+}
+
+Mapping::~Mapping() {
+  if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
+}
+
+Result<std::unique_ptr<FileRecorder>> FileRecorder::make(const std::string& folder, std::string_view device,
+                                                         uint32_t engine, std::size_t bytes) {
+  const auto pid = static_cast<uint32_t>(getpid());
+  const std::string path = fmt::format("{}/{}", folder, file_name(device, engine, pid));
+  const Descriptor fd(open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (fd.get() < 0) return failed("record into", path);
+  // Memory that is missing must show now, not as a signal while the engine writes.
+  if (const int code = posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes)); code != 0) {
+    unlink(path.c_str());
+    return fail(
+        code, fmt::format("cannot record into {}: no room for {} bytes ({}); give another folder, or fewer bytes", path,
+                          bytes, std::strerror(code)));
+  }
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (memory == MAP_FAILED) return failed("map", path);
+  auto* const head = new (memory) FileHead;
+  head->pid = pid;
+  head->build = build_of();
+  head->capacity = bytes - sizeof(FileHead);
+  head->engine = engine;
+  device.copy(head->device, sizeof head->device - 1);
+  return std::unique_ptr<FileRecorder>(new FileRecorder(Mapping({static_cast<std::byte*>(memory), bytes}), path));
+}
+
+Result<Recorded> read_file(const std::string& path) {
+  const Descriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat facts{};
+  if (fd.get() < 0 || fstat(fd.get(), &facts) != 0) return failed("read", path);
+  const auto size = static_cast<std::size_t>(facts.st_size);
+  const auto refuse = [&path](const std::string& why) {
+    return fail(EINVAL, fmt::format("{} is no recording that this program can read: {}", path, why));
+  };
+  if (size < sizeof(FileHead)) return refuse(fmt::format("it has {} bytes", size));
+  void* const memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (memory == MAP_FAILED) return failed("map", path);
+  const Mapping mapping({static_cast<std::byte*>(memory), size});
+  const auto& head = *static_cast<const FileHead*>(memory);
+  if (head.magic != FileHead::kMagic) return refuse("its first bytes are others");
+  if (head.format != kFormat || head.build != build_of()) {
+    return refuse("another version has written it; replay it with the uroce of the uroced that recorded it");
+  }
+  const uint64_t used = head.used.load(std::memory_order_acquire);
+  if (used > size - sizeof(FileHead)) return refuse(fmt::format("it was cut: {} of {} bytes are there", size, used));
+  const auto records = mapping.bytes().subspan(sizeof(FileHead), used);
+  return Recorded{.device = std::string(head.device, strnlen(head.device, sizeof head.device)),
+                  .engine = head.engine,
+                  .pid = head.pid,
+                  .full = head.full.load(std::memory_order_relaxed) != 0,
+                  .records = {records.begin(), records.end()}};
+}
+
+}  // namespace uroce::record

@@ -1,0 +1,227 @@
+// Control's changes of a recorded engine.
+#include <cstring>
+
+#include "record/recorder.h"
+#include "transport/qp/cq_writer.h"
+#include "transport/qp/srq.h"
+
+namespace uroce::record {
+
+using transport::Qp;
+using transport::Srq;
+
+void Recorder::begin(transport::Engine& engine) {
+  engine_ = &engine;
+  const transport::EngineConfig& config = engine.config();
+  EngineRecord record{.index = config.index,
+                      .index_bits = config.index_bits,
+                      .max_qps = config.max_qps,
+                      .burst = config.burst,
+                      .window_packets = config.window_packets,
+                      .long_windows = config.long_windows,
+                      .settings = config.settings,
+                      .peer_delay = config.peer_delay,
+                      .seed = {},
+                      .pkey = config.pkey,
+                      .vlan = config.vlan,
+                      .plain_path = config.plain_path,
+                      .check_icrc = config.check_icrc,
+                      .read_window_packets = config.read_window_packets,
+                      .ethernet_mtu = config.ethernet_mtu,
+                      .port_mtu = config.port_mtu,
+                      .mac = config.mac,
+                      .gids = static_cast<uint32_t>(config.gids.size()),
+                      .peers = static_cast<uint32_t>(config.peers.prefixes().size())};
+  std::memcpy(record.seed.data(), &config.seed, sizeof config.seed);
+  out_.put(Kind::engine, real_handles_ != nullptr ? 1 : 0, record, std::as_bytes(std::span(config.gids)),
+           std::as_bytes(std::span(config.peers.prefixes())));
+}
+
+// Groups and rules change seldom, so a change writes all of them.
+void Recorder::write_tables() {
+  const transport::MulticastGroups& groups = engine_->groups();
+  if (groups.revision() != groups_seen_) [[unlikely]] {
+    groups_seen_ = groups.revision();
+    out_.put(Kind::groups, 0, std::as_bytes(groups.all()));
+  }
+  const transport::FlowTable& flows = std::as_const(*engine_).flows();
+  if (flows.revision() == flows_seen_) [[likely]]
+    return;
+  flows_seen_ = flows.revision();
+  std::vector<std::byte> all;
+  const auto add = [&all](std::span<const std::byte> bytes) { all.insert(all.end(), bytes.begin(), bytes.end()); };
+  for (const auto list : {flows.rules(), flows.sniffers()}) {
+    for (const transport::FlowEntry& entry : list) {
+      const FlowRecord record{.id = entry.id,
+                              .qpn = entry.qpn,
+                              .tag = entry.tag,
+                              .qpns = entry.table ? static_cast<uint32_t>(entry.table->qpns.size()) : 0,
+                              .type = entry.type,
+                              .priority = entry.priority,
+                              .hash = entry.table ? entry.table->hash : RxHash{},
+                              .pattern = entry.pattern};
+      add(std::as_bytes(std::span(&record, 1)));
+      if (entry.table) add(std::as_bytes(std::span(entry.table->qpns)));
+    }
+  }
+  out_.put(Kind::flows, 0, std::span<const std::byte>(all));
+}
+
+void Recorder::on_attach(Qp& qp) {
+  write_idle();
+  const transport::QpSpec& spec = qp.cold->spec;
+  if (spec.srq != nullptr) use_srq(*spec.srq);
+  use_cq(spec.send_cq);
+  use_cq(spec.recv_cq);
+  auto owned = std::make_unique<ShadowQp>();
+  ShadowQp& shadow = *owned;
+  qps_[&qp] = std::move(owned);
+  QpRecord record{.now = engine_->now(),
+                  .qpn = spec.qpn,
+                  .type = spec.type,
+                  .pd = spec.pd,
+                  .cap = spec.cap,
+                  .signal_all = spec.signal_all,
+                  .has_sq = spec.sq.header != nullptr,
+                  .has_rq = spec.rq.header != nullptr,
+                  .has_send_cq = spec.send_cq != nullptr,
+                  .has_recv_cq = spec.recv_cq != nullptr,
+                  .has_srq = spec.srq != nullptr,
+                  .has_held = spec.held_recv != nullptr,
+                  .retransmission = spec.retransmission,
+                  .congestion = spec.congestion,
+                  .window_packets = spec.window_packets,
+                  .doorbell_ring = spec.doorbell_ring,
+                  .send_cq = spec.send_cq != nullptr ? spec.send_cq->id() : 0,
+                  .recv_cq = spec.recv_cq != nullptr ? spec.recv_cq->id() : 0,
+                  .srq = spec.srq != nullptr ? spec.srq->id : 0,
+                  .xrc_domain = spec.xrc_domain,
+                  .sq = ShadowRing::describe(spec.sq, qp.tx.sq.next()),
+                  .rq = ShadowRing::describe(spec.rq, qp.rx.rq.next())};
+  if (record.has_held) {
+    record.held = spec.held_recv->held.load(std::memory_order_acquire) != 0;
+    record.held_wr_id = spec.held_recv->wr_id.load(std::memory_order_relaxed);
+  }
+  shadow.real_sq = spec.sq;
+  shadow.real_rq = spec.rq;
+  shadow.real_flag = qp.tx.doorbell;
+  shadow.sq = ShadowRing(record.sq, spec.sq, Slots::send);
+  shadow.rq = ShadowRing(record.rq, spec.rq, Slots::recv);
+  qp.cold->spec.sq = shadow.sq.place();
+  qp.cold->spec.rq = shadow.rq.place();
+  qp.tx.sq = queues::RingConsumer(shadow.sq.place(), record.sq.next);
+  qp.rx.rq = queues::RingConsumer(shadow.rq.place(), record.rq.next);
+  qp.tx.doorbell = &shadow.flag;
+  out_.put(Kind::attach, 0, record);
+}
+
+void Recorder::on_detach(Qp& qp) {
+  write_idle();
+  detaching_ = &qp;
+  out_.put(Kind::detach, 0, ObjectRecord{.now = engine_->now(), .object = qp.qpn});
+}
+
+void Recorder::on_removed(Qp& qp) {
+  const auto found = qps_.find(&qp);
+  if (found == qps_.end()) return;
+  if (std::exchange(detaching_, nullptr) != &qp) {
+    // An import failed.
+    out_.put(Kind::detach, 0, ObjectRecord{.now = engine_->now(), .object = qp.qpn});
+  }
+  ShadowQp& shadow = *found->second;
+  give_slots(qp);
+  std::erase(watched_, &qp);
+  std::erase(again_, &qp);
+  const uint32_t sq_next = qp.tx.sq.next();
+  const uint32_t rq_next = qp.rx.rq.next();
+  qp.cold->spec.sq = shadow.real_sq;
+  qp.cold->spec.rq = shadow.real_rq;
+  qp.tx.sq = queues::RingConsumer(shadow.real_sq, sq_next);
+  qp.rx.rq = queues::RingConsumer(shadow.real_rq, rq_next);
+  qp.tx.doorbell = shadow.real_flag;
+  release_cq(qp.cold->spec.send_cq);
+  release_cq(qp.cold->spec.recv_cq);
+  qps_.erase(found);
+  if (qp.cold->spec.srq != nullptr) release_srq(*qp.cold->spec.srq);
+}
+
+void Recorder::on_modify(Qp& qp, const QpAttr& attr, QpAttrMask mask, const wire::Route* route, bool loopback) {
+  write_idle();
+  take_sends(qp);
+  take_receives(qp);
+  out_.put(Kind::modify, 0,
+           ModifyRecord{.now = engine_->now(),
+                        .qpn = qp.qpn,
+                        .attr = attr,
+                        .mask = mask,
+                        .has_route = route != nullptr,
+                        .loopback = loopback,
+                        .route = route != nullptr ? *route : wire::Route{}});
+}
+
+void Recorder::on_modified(Qp& qp) {
+  give_slots(qp);
+  if (shadow_of(qp).rq.give_wants_doorbell() && shadow_of(qp).rq.has_new()) again_.push_back(&qp);
+  watch(qp);
+}
+
+void Recorder::on_adopt(Qp& qp, std::span<const std::byte> snapshot, std::span<const Gid> former) {
+  write_idle();
+  take_sends(qp);
+  take_receives(qp);
+  const ObjectRecord record{.now = engine_->now(), .object = qp.qpn, .count = static_cast<uint32_t>(former.size())};
+  out_.put(Kind::adopt, 0, record, std::as_bytes(former), snapshot);
+  watch(qp);
+}
+
+void Recorder::on_adopt_unknown(Qp& qp) {
+  write_idle();
+  take_sends(qp);
+  take_receives(qp);
+  out_.put(Kind::adopt_unknown, 0, ObjectRecord{.now = engine_->now(), .object = qp.qpn});
+  watch(qp);
+}
+
+void Recorder::on_attach_ring(uint32_t id, const transport::Owner& owner) {
+  write_idle();
+  out_.put(Kind::attach_ring, 0, RingOwnerRecord{.now = engine_->now(), .ring = id, .owner = owner});
+}
+
+void Recorder::on_detach_ring(uint32_t id) {
+  write_idle();
+  out_.put(Kind::detach_ring, 0, ObjectRecord{.now = engine_->now(), .object = id});
+}
+
+void Recorder::on_attach_srq(Srq& srq) {
+  write_idle();
+  use_srq(srq);
+  use_cq(srq.cq);
+  out_.put(Kind::attach_srq, 0, ObjectRecord{.now = engine_->now(), .object = srq.id});
+}
+
+void Recorder::on_detach_srq(Srq& srq) {
+  write_idle();
+  out_.put(Kind::detach_srq, 0, ObjectRecord{.now = engine_->now(), .object = srq.id});
+}
+
+void Recorder::on_srq_detached(Srq& srq) {
+  release_cq(srq.cq);
+  release_srq(srq);
+}
+
+void Recorder::on_gids(std::span<const Gid> gids) {
+  write_idle();
+  out_.put(Kind::gids, 0, engine_->now(), std::as_bytes(gids));
+}
+
+void Recorder::on_whole_writes(bool whole) {
+  write_idle();
+  out_.put(Kind::whole_writes, whole ? 1 : 0, engine_->now());
+}
+
+void Recorder::on_redirect(const Gid& to, const EthAddr& mac) {
+  write_idle();
+  out_.put(Kind::redirect, 0, RedirectRecord{.now = engine_->now(), .to = to, .mac = mac});
+}
+
+}  // namespace uroce::record

@@ -1,0 +1,390 @@
+#include "record/replayer.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "wire/icrc.h"
+
+namespace uroce::record {
+namespace {
+
+using transport::Engine;
+using transport::TxFrame;
+
+// More than any look-up opens. Pages that nothing touches take no memory.
+constexpr std::size_t kScratchBytes = std::size_t{1} << 32;
+
+// Frames longer than any port's.
+constexpr std::size_t kMostFrame = 65535;
+
+}  // namespace
+
+Replayer::Replayer(std::span<const std::byte> records, Watch* watch)
+    : records_(records), in_(records), watch_(watch), keys_(*this), handles_(*this) {}
+
+Replayer::~Replayer() {
+  qps_.clear();
+  engine_.reset();
+  if (!scratch_.empty()) munmap(scratch_.data(), scratch_.size());
+}
+
+// They are told behind their burst.
+void Replayer::find_bad_icrcs(std::span<const std::byte> records) {
+  std::vector<uint64_t> calls;
+  for (Reader all(records); !all.at_end();) {
+    const Record record = all.take();
+    switch (record.kind) {
+      case Kind::frames:
+      case Kind::local_frames:
+      case Kind::raw_frames:
+      case Kind::poll:
+      case Kind::sent: calls.push_back(record.number); break;
+      case Kind::end:
+        if (!calls.empty()) calls.pop_back();
+        break;
+      case Kind::bad_icrc:
+        if (!calls.empty()) bad_icrcs_[calls.back()].insert(record.small);
+        break;
+      default: break;
+    }
+  }
+}
+
+Report Replayer::run() {
+  try {
+    void* const scratch =
+        mmap(nullptr, kScratchBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (scratch == MAP_FAILED) throw Stop{Stop::Why::malformed, "no memory is left for the replay"};
+    scratch_ = {static_cast<std::byte*>(scratch), kScratchBytes};
+    find_bad_icrcs(records_);
+    make_engine(take(Kind::engine));
+    while (!in_.at_end() && !stops_) play(in_.take());
+    if (!stops_) in_.check_end();
+    if (stops_) {
+      report_.stopped = true;
+      watch_->on_stop(*engine_);
+    }
+  } catch (const Stop& stop) {
+    if (stop.why == Stop::Why::over) {
+      report_.cut = true;
+    } else {
+      report_.divergence = stop.text;
+    }
+  }
+  return report_;
+}
+
+void Replayer::diverge(const Record& record, const std::string& what) const {
+  const std::string text =
+      record.kind == Kind::none
+          ? fmt::format("at {} ns: {}; the recording has nothing there", now_.count(), what)
+          : fmt::format("record {} at {} ns ({}): {}", record.number, now_.count(), name_of(record.kind), what);
+  throw Stop{Stop::Why::diverged, text};
+}
+
+Record Replayer::take(Kind kind) {
+  in_.check_end();
+  if (in_.at_end()) throw Stop{Stop::Why::over, "the recording ends within a call"};
+  if (in_.peek().kind != kind) diverge(in_.peek(), fmt::format("the engine comes to another point: {}", name_of(kind)));
+  ++report_.records;
+  return in_.take();
+}
+
+void Replayer::make_engine(const Record& record) {
+  Parts parts(record);
+  const auto from = parts.get<EngineRecord>();
+  transport::EngineConfig config;
+  config.index = from.index;
+  config.index_bits = from.index_bits;
+  config.max_qps = from.max_qps;
+  config.burst = from.burst;
+  config.window_packets = from.window_packets;
+  config.long_windows = from.long_windows;
+  config.settings = from.settings;
+  config.peer_delay = from.peer_delay;
+  std::memcpy(static_cast<void*>(&config.seed), from.seed.data(), from.seed.size());
+  config.pkey = from.pkey;
+  config.vlan = from.vlan;
+  config.plain_path = from.plain_path;
+  config.check_icrc = from.check_icrc;
+  config.read_window_packets = from.read_window_packets;
+  config.ethernet_mtu = from.ethernet_mtu;
+  config.port_mtu = from.port_mtu;
+  config.mac = from.mac;
+  for (uint32_t i = 0; i < from.gids; ++i) config.gids.push_back(parts.get<Gid>());
+  std::vector<Prefix> peers;
+  for (uint32_t i = 0; i < from.peers; ++i) peers.push_back(parts.get<Prefix>());
+  config.peers = PeerList(std::move(peers));
+  config.tape = this;
+  transport::EngineEvents& events = *this;
+  engine_ = std::make_unique<Engine>(config, keys_, events, record.small != 0 ? &handles_ : nullptr);
+}
+
+// --- Calls ------------------------------------------------------------------------------------------------------
+
+void Replayer::note_call(Nanos now) {
+  ++report_.calls;
+  now_ = now;
+  if (report_.first < Nanos(0)) report_.first = now;
+  report_.last = now;
+}
+
+void Replayer::play(const Record& record) {
+  ++report_.records;
+  if (play_input(record) || play_control(record)) return;
+  switch (record.kind) {
+    case Kind::frames: return play_frames(record);
+    case Kind::local_frames: return play_local_frames(record);
+    case Kind::raw_frames: return play_raw_frames(record);
+    case Kind::poll: return play_poll(record);
+    case Kind::idle: {
+      now_ = Parts(record).get<Nanos>();
+      engine_->untape();
+      engine_->poll(sink_, now_);
+      engine_->retape();
+      return;
+    }
+    case Kind::bad_icrc: return;
+    default: diverge(record, "the engine does not come to this point");
+  }
+}
+
+void Replayer::play_to_end() {
+  for (Record record = in_.take(); record.kind != Kind::end; record = in_.take()) play(record);
+}
+
+struct Replayer::Burst {
+  std::vector<std::vector<std::byte>> bytes;
+  std::vector<transport::RxFrame> frames;
+};
+
+Replayer::Burst Replayer::read_frames(const Record& record, Parts& parts, bool icrcs) {
+  Burst burst;
+  const auto count = parts.get<uint32_t>();
+  const auto bad = bad_icrcs_.find(record.number);
+  for (uint32_t i = 0; i < count; ++i) {
+    const auto head = parts.get<FrameRecord>();
+    const auto kept = parts.bytes(std::min(head.kept, head.length));
+    std::vector<std::byte>& frame = burst.bytes.emplace_back(head.length);
+    std::ranges::copy(kept, frame.begin());
+    burst.frames.push_back({.bytes = frame, .lacks_icrc = head.lacks_icrc != 0});
+    if (!icrcs || kept.size() == frame.size() || frame.size() < 60) continue;
+    const std::size_t l3 = frame[12] == std::byte{0x81} ? 18 : 14;
+    const bool ipv4 = frame[l3] >> 4 == std::byte{4};
+    const std::size_t total = ipv4 ? load_be16(frame.data() + l3 + 2) : 40u + load_be16(frame.data() + l3 + 4);
+    if (total < 60 || l3 + total > frame.size()) continue;
+    const auto covered = std::span(frame).subspan(l3, total - wire::kIcrcBytes);
+    const uint32_t icrc = wire::icrc_of(covered, ipv4 ? 4 : 6);
+    const bool wrong = bad != bad_icrcs_.end() && bad->second.contains(i);
+    store_le32(frame.data() + l3 + total - wire::kIcrcBytes, wrong ? ~icrc : icrc);
+  }
+  for (const transport::RxFrame& frame : burst.frames) show(true, frame.bytes);
+  report_.frames_in += count;
+  return burst;
+}
+
+void Replayer::play_frames(const Record& record) {
+  Parts parts(record);
+  const auto now = parts.get<Nanos>();
+  note_call(now);
+  const Burst burst = read_frames(record, parts, true);
+  engine_->untape();
+  engine_->on_frames(burst.frames, now);
+  engine_->retape();
+  play_to_end();
+}
+
+void Replayer::play_raw_frames(const Record& record) {
+  Parts parts(record);
+  const auto now = parts.get<Nanos>();
+  note_call(now);
+  const Burst burst = read_frames(record, parts, false);
+  engine_->untape();
+  engine_->on_raw_frames(burst.frames, now, static_cast<transport::FrameTakers>(record.small));
+  engine_->retape();
+  play_to_end();
+}
+
+void Replayer::play_local_frames(const Record& record) {
+  Parts parts(record);
+  const auto now = parts.get<Nanos>();
+  note_call(now);
+  const auto count = parts.get<uint32_t>();
+  std::vector<TxFrame> frames(std::min<std::size_t>(count, record.bytes.size()));
+  std::vector<transport::PayloadSpan> spans(frames.size());
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    const auto head = parts.get<LocalFrameRecord>();
+    TxFrame& frame = frames[i];
+    if (head.header_length > frame.header.size() || head.payload_length > mtu_bytes(Mtu::mtu4096)) {
+      throw Stop{Stop::Why::malformed, fmt::format("record {} has a frame of {} and {} bytes", record.number,
+                                                   head.header_length, head.payload_length)};
+    }
+    std::ranges::copy(parts.bytes(head.header_length), frame.header.begin());
+    const auto kept = parts.bytes(head.kept);
+    const bool whole = kept.size() == head.payload_length;
+    spans[i] = {whole ? kept.data() : scratch_.data(), head.payload_length};
+    frame.payload = &spans[i];
+    frame.payload_length = head.payload_length;
+    frame.header_length = head.header_length;
+    frame.payload_spans = head.payload_length != 0 ? 1 : 0;
+    frame.pad = head.pad;
+    frame.l3_offset = head.l3_offset;
+    frame.ip_version = head.ip_version;
+    frame.loopback = head.loopback != 0;
+    show_sent(frame, true);
+  }
+  report_.frames_in += frames.size();
+  engine_->untape();
+  engine_->on_local_frames(frames, now);
+  engine_->retape();
+  play_to_end();
+}
+
+void Replayer::play_poll(const Record& record) {
+  const auto now = Parts(record).get<Nanos>();
+  note_call(now);
+  engine_->untape();
+  engine_->poll(sink_, now);
+  engine_->retape();
+  play_to_end();
+}
+
+std::size_t Replayer::room() { return static_cast<std::size_t>(Parts(take(Kind::room)).get<uint64_t>()); }
+
+void Replayer::send(std::span<const TxFrame> frames) {
+  const Record record = take(Kind::sent);
+  Parts parts(record);
+  parts.get<Nanos>();
+  const auto count = parts.get<uint32_t>();
+  if (count != frames.size()) {
+    diverge(record, fmt::format("the engine sends a burst of {} frames; the recording has {}", frames.size(), count));
+  }
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    const TxFrame& frame = frames[i];
+    const auto was = parts.get<LocalFrameRecord>();
+    const auto header = parts.bytes(was.header_length);
+    const auto payload = parts.bytes(was.kept);
+    const LocalFrameRecord is{.payload_length = frame.payload_length,
+                              .raw_receiver = frame.raw ? frame.raw_receiver : 0,
+                              .header_length = frame.header_length,
+                              .pad = frame.pad,
+                              .l3_offset = frame.l3_offset,
+                              .ip_version = frame.ip_version,
+                              .loopback = frame.loopback ? uint8_t{1} : uint8_t{0},
+                              .raw = frame.raw ? uint8_t{1} : uint8_t{0},
+                              .kept = kept_payload_of(frame)};
+    const bool same = was == is && (is.kept == 0 || std::memcmp(payload.data(), frame.payload->data, is.kept) == 0);
+    if (!same || !std::ranges::equal(header, std::span(frame.header).first(frame.header_length))) {
+      diverge(record, fmt::format("frame {} of the burst differs: {} bytes of headers and {} of payload; recorded were "
+                                  "{} and {}",
+                                  i + 1, is.header_length, is.payload_length, was.header_length, was.payload_length));
+    }
+    ++report_.frames_out;
+    show_sent(frame, false);
+  }
+  // Frames for this thread have come back within.
+  play_to_end();
+  engine_->untape();
+}
+
+void Replayer::show(bool in, std::span<const std::byte> frame) {
+  ++passing_;
+  if (watch_ == nullptr || stops_) return;
+  stops_ = !watch_->on_frame({.number = passing_, .in = in, .now = now_, .frame = frame}, *engine_);
+}
+
+void Replayer::show_sent(const TxFrame& frame, bool in) {
+  if (watch_ == nullptr) {
+    ++passing_;
+    return;
+  }
+  const std::size_t tail = frame.raw ? 0 : frame.pad + wire::kIcrcBytes;
+  const std::size_t most = std::min(frame.header_length + frame.payload_length + tail, kMostFrame);
+  std::vector<std::byte> whole(std::max<std::size_t>(most, frame.header_length));
+  std::copy_n(frame.header.begin(), frame.header_length, whole.begin());
+  if (!frame.raw) {
+    const auto covered = std::span(whole).subspan(frame.l3_offset, whole.size() - frame.l3_offset - wire::kIcrcBytes);
+    store_le32(whole.data() + whole.size() - wire::kIcrcBytes, wire::icrc_of(covered, frame.ip_version));
+  }
+  show(in, whole);
+}
+
+// --- What a call meets ------------------------------------------------------------------------------------------
+
+void Replayer::taken(std::span<std::byte> bytes) {
+  const Record record = take(Kind::taken);
+  if (record.bytes.size() != bytes.size()) diverge(record, fmt::format("the engine takes {} bytes", bytes.size()));
+  std::ranges::copy(record.bytes, bytes.begin());
+}
+
+uint8_t Replayer::complete(transport::CqWriter& cq, const queues::Cqe& cqe, bool, transport::EngineEvents&) {
+  // A queue that is full from now on says so first.
+  if (in_.peek().kind == Kind::event) {
+    const auto event = Parts(in_.peek()).get<EventRecord>();
+    const bool full = event.type == static_cast<uint32_t>(AsyncEventType::cq_error) && event.object == cq.id();
+    if (full) on_async_event(AsyncEventType::cq_error, cq.id());
+  }
+  const Record record = take(Kind::completion);
+  const auto was = Parts(record).get<CompletionRecord>();
+  if (was.cq != cq.id() || std::memcmp(&was.cqe, &cqe, sizeof cqe) != 0) {
+    diverge(record,
+            fmt::format("completion wr_id={:#x} qp={:#x} status={} len={} in queue {}; recorded was wr_id={:#x} "
+                        "qp={:#x} status={} len={} in queue {}",
+                        cqe.wr_id, cqe.qpn, cqe.status, cqe.byte_len, cq.id(), was.cqe.wr_id, was.cqe.qpn,
+                        was.cqe.status, was.cqe.byte_len, was.cq));
+  }
+  ++report_.completions;
+  return static_cast<uint8_t>(record.small);
+}
+
+void Replayer::on_async_event(AsyncEventType type, uint32_t object) {
+  const Record record = take(Kind::event);
+  const auto was = Parts(record).get<EventRecord>();
+  if (was.type != static_cast<uint32_t>(type) || was.object != object) {
+    diverge(record, fmt::format("event {} of {:#x}; recorded was {} of {:#x}", static_cast<uint32_t>(type), object,
+                                was.type, was.object));
+  }
+  ++report_.events;
+}
+
+memory::Translation Replayer::translate(memory::Key, memory::PdId, uint64_t, uint64_t length, AccessFlags, uint32_t) {
+  ++checks_;
+  const bool told = in_.peek().kind == Kind::check && Parts(in_.peek()).get<CheckRecord>().after == checks_;
+  if (!told) {
+    if (length >= scratch_.size()) diverge(in_.peek(), fmt::format("the engine looks {} bytes up", length));
+    return {memory::AccessResult::ok, scratch_.data()};
+  }
+  const auto record = Parts(take(Kind::check)).get<CheckRecord>();
+  checks_ = 0;
+  if (record.result != memory::AccessResult::ok) return {record.result, nullptr};
+  // As RegionTable::translate() says: of a null region reads find zeros, and writes no place.
+  return {record.result, record.null ? nullptr : scratch_.data() + (record.misaligned ? 1 : 0)};
+}
+
+const transport::AddressHandle* Replayer::find(transport::AddressHandleId id, memory::PdId) {
+  ++handle_checks_;
+  if (in_.peek().kind == Kind::handle && Parts(in_.peek()).get<HandleRecord>().after == handle_checks_) {
+    found_handles_[id] = Parts(take(Kind::handle)).get<HandleRecord>();
+    handle_checks_ = 0;
+  }
+  const auto found = found_handles_.find(id);
+  if (found == found_handles_.end()) diverge(in_.peek(), fmt::format("the engine looks address handle {} up", id));
+  const HandleRecord& record = found->second;
+  if (!record.found) return nullptr;
+  transport::AddressHandle& handle = known_handles_[id];
+  handle.pd = record.pd;
+  handle.route = record.route;
+  handle.dst_mac.store(record.dst_mac);
+  handle.dgid = record.dgid;
+  handle.flow_label = record.flow_label;
+  handle.loopback = record.loopback;
+  handle.multicast = record.multicast;
+  return &handle;
+}
+
+}  // namespace uroce::record

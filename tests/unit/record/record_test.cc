@@ -1,0 +1,163 @@
+// Engines are recorded, and the recordings replayed. UROCE_TEST_RECORD does so with all tests of the transport.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/random.h"
+#include "tests/support/recording.h"
+#include "tests/support/test_endpoint.h"
+#include "transport/qp/srq.h"
+
+namespace uroce::test {
+namespace {
+
+using record::Report;
+
+/// Two hosts with a recorded engine each.
+class RecordTest : public testing::Test {
+ protected:
+  static EndpointOptions options(uint32_t host, Recording& recording) {
+    EndpointOptions options;
+    options.gid = Gid::from_ipv4(0x0a000000 + host);
+    options.mac = EthAddr{{2, 0, 0, 0, 0, static_cast<uint8_t>(host)}};
+    options.seed = host;
+    options.recorded = false;
+    options.engine.settings.retransmission = Retransmission::selective;
+    options.engine.tape = recording.tape();
+    return options;
+  }
+
+  void exchange() {
+    for (int turn = 0; turn < 100; ++turn) {
+      left_.run(now_);
+      right_.run(now_);
+      if (carry(left_, right_) + carry(right_, left_) == 0) return;
+      now_ += Nanos(1000);
+    }
+  }
+  std::size_t carry(TestEndpoint& from, TestEndpoint& to) {
+    const std::vector<SentFrame> sent = from.sink().take();
+    for (const SentFrame& frame : sent) {
+      if (++carried_ % lose_ != 0) to.inject(frame.bytes, now_);
+    }
+    return sent.size();
+  }
+  static void expect_same(const Recording& recording) {
+    const Report report = recording.replay();
+    EXPECT_EQ(report.divergence, std::nullopt) << report.divergence.value_or("");
+    EXPECT_FALSE(report.cut);
+    EXPECT_GT(report.frames_in, 0u);
+    EXPECT_GT(report.frames_out, 0u);
+  }
+
+  Nanos now_{1'000'000};
+  uint64_t carried_ = 0;
+  uint64_t lose_ = UINT64_MAX;
+  Recording left_recording_;
+  Recording right_recording_;
+  TestEndpoint left_{options(1, left_recording_)};
+  TestEndpoint right_{options(2, right_recording_)};
+};
+
+TEST_F(RecordTest, OperationsWithLossAreTheSame) {
+  lose_ = 7;
+  auto& source = left_.make_region(65536, kAllAccess);
+  auto& target = right_.make_region(65536, kAllAccess);
+  auto& requester = left_.make_qp({.qpn = 0x11});
+  auto& responder = right_.make_qp({.qpn = 0x22});
+  requester.connect({.dest_qpn = 0x22, .sq_psn = 100, .rq_psn = 200}, left_.route_to(right_));
+  responder.connect({.dest_qpn = 0x11, .sq_psn = 200, .rq_psn = 100}, right_.route_to(left_));
+  for (uint64_t i = 0; i < 40; ++i) {
+    const Sge here = source.sge(i * 8, 8);
+    const WrOpcode opcode =
+        std::array{WrOpcode::send, WrOpcode::rdma_write, WrOpcode::rdma_read, WrOpcode::fetch_add}[i % 4];
+    const Sge receive = target.sge(4096 + i * 8, 8);
+    ASSERT_TRUE(responder.post_recv({.wr_id = i, .sges = {&receive, 1}}));
+    ASSERT_TRUE(requester.post_send({.wr_id = i,
+                                     .opcode = opcode,
+                                     .flags = SendFlag::signaled,
+                                     .sges = {&here, 1},
+                                     .remote_addr = target.va() + i * 8,
+                                     .rkey = target.key(),
+                                     .compare_add = i}));
+    exchange();
+    now_ += Nanos(20'000'000);
+    exchange();
+  }
+  expect_same(left_recording_);
+  expect_same(right_recording_);
+  EXPECT_GE(left_recording_.replay().completions, 40u);
+}
+
+// A truncated recording is replayed as far as it goes.
+TEST_F(RecordTest, BrokenRecordingsEnd) {
+  auto& source = left_.make_region(65536, kAllAccess);
+  auto& target = right_.make_region(65536, kAllAccess);
+  auto& requester = left_.make_qp({.qpn = 0x11});
+  auto& responder = right_.make_qp({.qpn = 0x22});
+  requester.connect({.dest_qpn = 0x22, .sq_psn = 100, .rq_psn = 200}, left_.route_to(right_));
+  responder.connect({.dest_qpn = 0x11, .sq_psn = 200, .rq_psn = 100}, right_.route_to(left_));
+  const Sge here = source.sge(0, 5000);
+  for (uint64_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(requester.post_send({.wr_id = i,
+                                     .opcode = WrOpcode::rdma_write,
+                                     .flags = SendFlag::signaled,
+                                     .sges = {&here, 1},
+                                     .remote_addr = target.va(),
+                                     .rkey = target.key()}));
+  }
+  exchange();
+  const auto records = right_recording_.records();
+  for (std::size_t length = 0; length < records.size(); length += 8) {
+    const Report report = record::Replayer(records.first(length)).run();
+    EXPECT_TRUE(!report.divergence || report.divergence->find("sense") != std::string::npos) << *report.divergence;
+  }
+}
+
+TEST_F(RecordTest, AnotherFrameIsFound) {
+  auto& requester = left_.make_qp({.qpn = 0x11});
+  requester.connect({.dest_qpn = 0x22, .sq_psn = 100, .rq_psn = 200}, left_.route_to(right_));
+  ASSERT_TRUE(requester.post_send({.wr_id = 1, .opcode = WrOpcode::rdma_write}));
+  left_.run(now_);
+  const auto records = left_recording_.records();
+  std::vector<std::byte> other(records.begin(), records.end());
+  std::size_t changed = 0;
+  for (std::size_t at = 0; at < other.size();) {
+    record::Head head;
+    std::memcpy(&head, other.data() + at, sizeof head);
+    at += sizeof head + record::padded(head.bytes);
+    if (head.kind != record::Kind::sent) continue;
+    // The last byte of the last header: of the RETH's length.
+    other[at - record::padded(head.bytes) + head.bytes - 1] ^= std::byte{1};
+    ++changed;
+  }
+  ASSERT_GT(changed, 0u);
+  const Report report = record::Replayer(other).run();
+  ASSERT_TRUE(report.divergence.has_value());
+  EXPECT_NE(report.divergence->find("(sent): frame 1 of the burst differs"), std::string::npos) << *report.divergence;
+}
+
+// The rest of the engine's life goes on without a record.
+TEST_F(RecordTest, AFullRecordingIsReplayedAsFarAsItGoes) {
+  Recording small(20'000);
+  {
+    TestEndpoint host(options(3, small));
+    auto& region = host.make_region(65536, kAllAccess);
+    auto& qp = host.make_qp({.qpn = 0x33});
+    qp.connect({.dest_qpn = 0x44, .sq_psn = 1, .rq_psn = 1}, host.route_to(right_));
+    const Sge here = region.sge(0, 64);
+    for (uint64_t i = 0; i < 300; ++i) {
+      if (!qp.post_send({.wr_id = i, .opcode = WrOpcode::rdma_write, .sges = {&here, 1}})) break;
+      host.run(now_ += Nanos(1'000'000));
+    }
+  }
+  EXPECT_TRUE(small.recorder().full());
+  const Report report = small.replay();
+  EXPECT_EQ(report.divergence, std::nullopt) << report.divergence.value_or("");
+  EXPECT_GT(report.frames_out, 10u);
+}
+
+}  // namespace
+}  // namespace uroce::test
