@@ -151,6 +151,13 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   }
   config.read_window_packets = port.receive_window_packets();
   config.seed = Secret::fresh();
+  for (uint32_t engine = 0; engine < engines() && !options.record.empty(); ++engine) {
+    auto recorder =
+        record::FileRecorder::make(options.record, config.name, engine, std::size_t{options.record_mib} << 20);
+    if (!recorder) return std::unexpected(recorder.error());
+    config.tapes.push_back(&(*recorder)->tape());
+    unit.recorders.push_back(std::move(*recorder));
+  }
   std::vector<Worker*> workers;
   for (const auto& worker : workers_) workers.push_back(worker.get());
   unit.host = std::make_unique<Host>(

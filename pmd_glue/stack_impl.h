@@ -32,6 +32,7 @@
 #include "pmd_glue/shared_queue.h"
 #include "pmd_glue/telemetry.h"
 #include "pmd_glue/worker.h"
+#include "record/file.h"
 
 struct rte_mempool;
 
@@ -49,6 +50,7 @@ struct Stack::Impl {
     std::unique_ptr<glue::Handover> handover;
     std::unique_ptr<glue::SharedQueue> shared;
     std::unique_ptr<glue::Host> host;
+    std::vector<std::unique_ptr<record::FileRecorder>> recorders;  ///< of the device's engines
     std::shared_ptr<control::Device> device;
   };
 

@@ -36,6 +36,7 @@ std::string footer() {
   uroce ping 10.0.0.2              # does RoCE reach this address?
   uroce explain 0x11               # what happened to a queue pair, also after its end
   uroce fault add drop rx nth=3    # loses the third packet; as root
+  uroce replay uroce0.0.4711.uroce # an engine does again what it did
   uroce doctor                     # what stands in the way on this machine
 Exit codes: 0 success, 1 the daemon did not answer or refused, or something stands in the way, 2 unusable command line.)";
 }
@@ -245,6 +246,23 @@ Examples:
   uroce capture -w - --qp 0x11 --count 100 | tshark -V -r -)");
 }
 
+void add_replay(arguments::Command& program, Options& o) {
+  arguments::Command replay =
+      add_command(program, o, "replay", Command::replay,
+                  "Run an engine on a recording of `uroced --record`, and compare what it does");
+  replay.text("file", o.file, "The recording").required();
+  replay.number("--qp", o.qp, 1, 0xffffff, "Print the packets of this queue pair, and its state at the end");
+  replay.number("--stop-at", o.stop_at, 1, std::numeric_limits<uint64_t>::max(),
+                "End with the packet of this number, which the list of --qp has");
+  add_json(replay, o);
+  replay.footer(
+      R"(The engine runs in the recording's time and must send the same frames and write the same completions, bit for bit. Payload
+is not recorded. The exit code is 1 where it does something else. No daemon is asked.
+Examples:
+  uroce replay /dev/shm/uroce0.0.4711.uroce
+  uroce replay FILE --qp 0x11 --stop-at 1200)");
+}
+
 }  // namespace
 
 std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const* argv) {
@@ -267,6 +285,7 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
   add_ping(program, o);
   add_explain(program, o);
   add_fault(program, o);
+  add_replay(program, o);
   arguments::Command doctor =
       add_command(program, o, "doctor", Command::doctor, "Say what stands in the way on this machine, and what to do");
   add_json(doctor, o);

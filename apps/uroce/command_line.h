@@ -31,6 +31,7 @@ enum class Command {
   fault_list,
   fault_clear,
   fault_words,
+  replay,
   doctor
 };
 
@@ -54,6 +55,7 @@ struct Options {
   bool answer = false;              ///< `ping`: answers others instead
   std::string file{};               ///< `capture`: the file, "-" for standard output; `fault add`: that of the rules
   std::optional<uint32_t> qp{};     ///< `capture`, `trace`: only frames of this queue pair
+  uint64_t stop_at = 0;             ///< `replay`: the number of the last packet; 0: none
   double seconds = 0;               ///< `capture`, `trace`: duration; 0 for ever
 };
 

@@ -87,6 +87,10 @@ struct StackOptions {
   /// A file of fault rules (config/faults.md), which hold for all devices from the start; empty for none. While there
   /// are rules, no frame takes the short way inside the process.
   std::string faults{};
+  /// A folder on tmpfs: each engine records there what it does, so that `uroce replay` can do it again. Empty: none
+  /// does. A recording has the secrets of its device.
+  std::string record{};
+  uint32_t record_mib = 64;  ///< MiB of each recording, 1..4096; an engine goes on when it is full
 };
 
 /// The running stack. A process has at most one, because DPDK's EAL starts only once. With worker lcores in the EAL
