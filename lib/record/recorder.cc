@@ -187,7 +187,7 @@ bool Recorder::poll(transport::FrameSink& sink, Nanos now) {
   }
   begin_call();
   const bool rung = !tokens_.empty() || !again_.empty();
-  for (Qp* qp : std::exchange(again_, {})) take_doorbell({qp->cold->doorbell_ring, qp->tx.owner}, qp->qpn);
+  for (Qp* qp : std::exchange(again_, {})) take_doorbell({qp->cold->spec.doorbell_ring, qp->tx.owner}, qp->qpn);
   for (const auto& [from, token] : tokens_) take_doorbell(from, token);
   out_.put(Kind::poll, 0, now);
   engine_->untape();
@@ -198,7 +198,7 @@ bool Recorder::poll(transport::FrameSink& sink, Nanos now) {
 }
 
 void Recorder::take_doorbell(const transport::DoorbellFrom& from, uint32_t token) {
-  if (Qp* qp = engine_->qps().find(token); qp != nullptr && qp->cold->doorbell_ring == from.id) {
+  if (Qp* qp = engine_->qps().find(token); qp != nullptr && qp->tx.owner == from.client) {
     ShadowQp& shadow = shadow_of(*qp);
     // Before the rings are read: what is posted from here on rings again.
     if (shadow.real_flag != nullptr) queues::DoorbellReader::clear(*shadow.real_flag);
