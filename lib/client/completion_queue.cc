@@ -2,6 +2,7 @@
 #include <ctime>
 
 #include <poll.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <uroce/verbs/completion_queue.h>
@@ -15,13 +16,18 @@ namespace uroce {
 namespace client {
 // --- Channel ---------------------------------------------------------------------------------------------------
 
-// The application may have made the descriptor blocking: poll first, and let one thread at a time read.
+// The application may have made the descriptor blocking. Pipes know RWF_NOWAIT from Linux 6.4 on; before it, poll
+// first, and let one thread at a time read.
 int ChannelImpl::take_token() {
   const NoCancel guard;
+  uint8_t token = 0;
+  const iovec bytes{.iov_base = &token, .iov_len = 1};
+  const ssize_t got = preadv2(fd_, &bytes, 1, -1, RWF_NOWAIT);
+  if (got >= 0) return got == 1 ? token : kEnded;
+  if (errno == EAGAIN) return kNone;
   pollfd waiting{.fd = fd_, .events = POLLIN, .revents = 0};
   if (poll(&waiting, 1, 0) != 1) return kNone;
   if ((waiting.revents & POLLIN) == 0) return kEnded;
-  uint8_t token = 0;
   return read(fd_, &token, 1) == 1 ? token : kNone;
 }
 

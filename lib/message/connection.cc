@@ -1,12 +1,14 @@
 #include "message/connection.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -195,9 +197,10 @@ bool Connection::peer_has_closed() const {
   return poll(&socket, 1, 0) > 0;
 }
 
-// write(2) has no flag against SIGPIPE, and a library may not change what its program does with signals.
-bool write_token(int pipe) {
-  const NoCancel guard;
+namespace {
+
+// A library may not change what its program does with signals.
+bool write_token_masked(int pipe) {
   sigset_t only;
   sigset_t before;
   sigemptyset(&only);
@@ -212,6 +215,22 @@ bool write_token(int pipe) {
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return !gone;
+}
+
+}  // namespace
+
+bool write_token(int pipe) {
+  constexpr int kNoSignal = 0x100;  // RWF_NOSIGNAL of Linux 6.18; Debian 12's headers lack it
+  static std::atomic<bool> refused{false};
+  const NoCancel guard;
+  if (!refused.load(std::memory_order_relaxed)) {
+    char token = 1;
+    const iovec bytes{.iov_base = &token, .iov_len = 1};
+    if (pwritev2(pipe, &bytes, 1, -1, kNoSignal) == 1 || errno == EAGAIN) return true;  // a full pipe wakes as well
+    if (errno == EPIPE) return false;
+    refused.store(true, std::memory_order_relaxed);
+  }
+  return write_token_masked(pipe);
 }
 
 }  // namespace uroce::message

@@ -21,11 +21,11 @@ using namespace std::chrono_literals;
 /// Another thread may acknowledge events a little late.
 constexpr time_t kAckSeconds = 2;
 
-/// The next event from `next(timeout)`. Waits without limit unless the descriptor is non-blocking. nullopt with errno:
-/// EAGAIN, EINTR (as from read(2) on the descriptor of kernel verbs) or EIO (the daemon is gone).
+/// The next event from `next(timeout)`. Waits without limit unless `at_once`, which the application's flags of the
+/// descriptor say. nullopt with errno: EAGAIN, EINTR (as from read(2) on the descriptor of kernel verbs) or EIO (the
+/// daemon is gone).
 template <class Next>
-auto next_event(Context& api, int fd, Next next) -> decltype(next(0ns)) {
-  const bool at_once = non_blocking(fd);
+auto next_event(Context& api, bool at_once, Next next) -> decltype(next(0ns)) {
   auto event = next(at_once ? 0ns : std::chrono::nanoseconds::max());
   if (!event) errno = api.lost() ? EIO : at_once ? EAGAIN : EINTR;
   return event;
@@ -45,10 +45,10 @@ std::optional<uint32_t> next_completion_event(VerbsChannel& channel) {
   }
   if (non_blocking(channel.fd)) {
     const auto raised = channel.raised.take();
-    return raised ? raised : next_event(api, channel.fd, next);
+    return raised ? raised : next_event(api, true, next);
   }
   const RaisedEvents::Waiting waiting(channel.raised);
-  return waiting.first ? waiting.first : next_event(api, channel.fd, next);
+  return waiting.first ? waiting.first : next_event(api, false, next);
 }
 
 VerbsCq* deliver_completion(SharedContext& shared, uint32_t id) {
@@ -191,8 +191,8 @@ void ibv_ack_cq_events(ibv_cq* cq, unsigned int nevents) {
 int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   SharedContext& opened = *of(context)->shared;
   while (true) {
-    const auto next =
-        next_event(opened.api, context->async_fd, [&](auto timeout) { return opened.api.next_async_event(timeout); });
+    const auto next = next_event(opened.api, non_blocking(context->async_fd),
+                                 [&](auto timeout) { return opened.api.next_async_event(timeout); });
     if (!next) return -1;
     if (deliver_async(opened, *next, *event)) return 0;
   }

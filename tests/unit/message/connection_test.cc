@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -49,6 +50,21 @@ TEST(Connection, PacketsKeepTheirBoundsAndDescriptors) {
   ASSERT_TRUE(second);
   EXPECT_EQ(second->bytes.size(), 1u);
   EXPECT_TRUE(second->fds.empty());
+}
+
+TEST(WriteToken, AFullPipeIsGoodAndAnAbandonedOneRaisesNoSignal) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+  EXPECT_TRUE(write_token(ends[1]));
+  char token = 0;
+  EXPECT_EQ(read(ends[0], &token, 1), 1);
+  EXPECT_EQ(token, 1);
+  while (write(ends[1], "full", 4) > 0) {
+  }
+  EXPECT_TRUE(write_token(ends[1]));
+  close(ends[0]);
+  EXPECT_FALSE(write_token(ends[1])) << "SIGPIPE would have ended this program";
+  close(ends[1]);
 }
 
 TEST(Connection, SaysWhenTheOtherEndIsGone) {
