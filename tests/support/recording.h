@@ -16,7 +16,7 @@ class Recording {
   static constexpr std::size_t kBytes = std::size_t{64} << 20;
 
   /// Does the environment (UROCE_TEST_RECORD) ask that each engine of a TestEndpoint is recorded, and the recording
-  /// replayed at its end?
+  /// replayed at its end? With the value "only" it is not replayed.
   static bool wanted();
 
   explicit Recording(std::size_t bytes = kBytes);

@@ -4,7 +4,9 @@
 
 namespace uroce::transport {
 
-inline CqWriter::Written CqWriter::put(const queues::Cqe& cqe, bool solicited, EngineEvents& events) {
+CqWriter::Written CqWriter::write(const queues::Cqe& cqe, bool solicited, EngineEvents& events) {
+  if (stopped_) [[unlikely]]
+    return write_stopped(cqe, solicited, events);
   if (ring_.room() == 0) {
     if (ignores_overrun_) return Written::dropped;
     stopped_ = overrun_ = true;
@@ -27,20 +29,20 @@ inline CqWriter::Written CqWriter::put(const queues::Cqe& cqe, bool solicited, E
   return Written::yes;
 }
 
-CqWriter::Written CqWriter::write(const queues::Cqe& cqe, bool solicited, EngineEvents& events) {
-  if (stopped_) [[unlikely]]
-    return write_stopped(cqe, solicited, events);
-  return put(cqe, solicited, events);
-}
-
 [[gnu::cold, gnu::noinline]] CqWriter::Written CqWriter::write_stopped(const queues::Cqe& cqe, bool solicited,
                                                                        EngineEvents& events) {
   if (tape_ == nullptr) return Written::overrun;
   return static_cast<Written>(tape_->complete(*this, cqe, solicited, events));
 }
 
-CqWriter::Written CqWriter::write_itself(const queues::Cqe& cqe, bool solicited, EngineEvents& events) {
-  return overrun_ ? Written::overrun : put(cqe, solicited, events);
+// Cold, so that write() is inlined where there is no tape.
+[[gnu::cold, gnu::noinline]] CqWriter::Written CqWriter::write_itself(const queues::Cqe& cqe, bool solicited,
+                                                                      EngineEvents& events) {
+  if (overrun_) return Written::overrun;
+  stopped_ = false;
+  const Written written = write(cqe, solicited, events);
+  stopped_ = true;
+  return written;
 }
 
 bool CqWriter::hold(Nanos now) {

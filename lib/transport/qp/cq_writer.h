@@ -74,7 +74,6 @@ class CqWriter {
   void forget(HeldEvents& held) const { held.forget(event_); }
 
  private:
-  [[gnu::always_inline]] Written put(const queues::Cqe& cqe, bool solicited, EngineEvents& events);
   Written write_stopped(const queues::Cqe& cqe, bool solicited, EngineEvents& events);
   /// True where the event that is due waits.
   bool hold(Nanos now);
