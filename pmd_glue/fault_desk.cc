@@ -40,6 +40,7 @@ Result<void> FaultDesk::begin(std::vector<Place> places, std::string_view text, 
   for (const Place& place : places_) {
     qps_.push_back(std::make_unique<FaultedQps>(*place.device, place.queue->engine()));
     events_.add_place({place.device, place.port});
+    completions_.add(place.device);
   }
   auto added = rules_.add(text, source, clock_.now());
   if (!added) return std::unexpected(added.error());
@@ -47,6 +48,7 @@ Result<void> FaultDesk::begin(std::vector<Place> places, std::string_view text, 
   note_added(*added);
   count_call_rules();
   events_.add(*added);
+  if (auto done = completions_.set(*added); !done) return done;
   const faults::Rules of_frames = faults::of(faults::Subject::frames, *added);
   if (of_frames.empty()) return {};
   current_ = made_for(of_frames);
@@ -98,7 +100,12 @@ void FaultDesk::count_call_rules() {
 }
 
 Result<void> FaultDesk::install(const faults::Rules& all) {
-  const faults::Rules rules = faults::of(faults::Subject::frames, all);
+  auto done = install_for_frames(faults::of(faults::Subject::frames, all));
+  if (auto held = completions_.set(all); !held) return held;
+  return done;
+}
+
+Result<void> FaultDesk::install_for_frames(const faults::Rules& rules) {
   const bool had_rules = std::ranges::any_of(current_, [](const auto& one) { return one != nullptr; });
   if (rules.empty() && !had_rules) return {};
   if (auto done = replace(made_for(rules)); !done || !rules.empty()) return done;
@@ -143,7 +150,7 @@ Nanos FaultDesk::take_turn(Nanos now) {
     next_told_ = now + kTellInterval;
     tell_all();
   }
-  return events_.take_turn(now);
+  return std::min(events_.take_turn(now), completions_.take_turn(now));
 }
 
 void FaultDesk::tell_all() {

@@ -19,6 +19,7 @@
 #include "faults/calls.h"
 #include "faults/rule_set.h"
 #include "pmd_glue/clock.h"
+#include "pmd_glue/fault_completions.h"
 #include "pmd_glue/fault_events.h"
 #include "pmd_glue/faulted_qps.h"
 #include "pmd_glue/worker.h"
@@ -64,8 +65,9 @@ class FaultDesk {
   void count_call_rules();
   std::vector<std::unique_ptr<PortFaults>> made_for(const faults::Rules& rules) const;
   void note_added(const faults::Rules& added) const;
-  /// Puts the rules for frames, or none at all, where the engines find them, and waits until they do.
+  /// Puts the rules for frames and completions, or none at all, where they are found, and waits until they are.
   Result<void> install(const faults::Rules& all);
+  Result<void> install_for_frames(const faults::Rules& rules);
   Result<void> replace(std::vector<std::unique_ptr<PortFaults>> next);
   Result<void> wait_until(const Place& place, const auto& done) const;
   void tell_all();
@@ -79,6 +81,7 @@ class FaultDesk {
   std::vector<std::unique_ptr<PortFaults>> current_;  ///< by place; nullptr without rules
   Nanos next_told_{0};
   FaultEvents events_;
+  FaultCompletions completions_;
   std::function<void()> wake_;
   std::map<uint32_t, Told> told_;  ///< by the rule's number
 };

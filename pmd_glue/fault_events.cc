@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "control/completion_listener.h"
+#include "control/completion_faults.h"
 #include "control/engine_of.h"
 #include "control/packet_sender.h"
 
@@ -24,12 +24,6 @@ void end_qp(control::Device& device, uint32_t qpn) {
   const uint32_t engine = control::engine_of(device, qpn);
   if (engine >= device.engines()) return;
   (void)device.runner().run(engine, [qpn](transport::Engine& on) { (void)control::end_qp(on, qpn); });
-}
-
-/// An event of a completion that there is not.
-void wake(control::Device& device, uint32_t cq) {
-  const auto lock = device.runner().lock();
-  if (control::CompletionListener* const listener = device.objects().cqs().find(cq)) listener->fire();
 }
 
 }  // namespace
@@ -95,7 +89,11 @@ void FaultEvents::raise(control::Device& device, const faults::Rule& rule) {
   for (const uint32_t object : objects) {
     if (kind == EventObject::qp && object == transport::kGsiQpn) continue;  // no program's
     if (!rule.event) {
-      wake(device, object);
+      control::wake_completion_queue(device, object);
+      continue;
+    }
+    if (*rule.event == AsyncEventType::cq_error) {
+      control::overrun_completion_queue(device, object);
       continue;
     }
     if (ends_qp(*rule.event)) end_qp(device, object);

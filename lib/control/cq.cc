@@ -11,6 +11,16 @@
 
 namespace uroce::control {
 
+namespace {
+
+/// All goes on at once.
+class NoRules final : public CompletionRules {
+ public:
+  CompletionFate fate_of(uint32_t, Nanos) override { return {}; }
+};
+
+}  // namespace
+
 Result<std::shared_ptr<Cq>> DeviceSession::create_cq(uint32_t entries, std::shared_ptr<CqChannel> channel,
                                                      transport::CqOverrun overrun, const CqState* as) {
   if (as != nullptr && as->rings.size() != device_->engines()) {
@@ -39,7 +49,9 @@ Result<std::shared_ptr<Cq>> DeviceSession::create_cq(uint32_t entries, std::shar
                          &Cq::destroy);
   device_->objects().cqs().set(*id, cq.get());
   device_->events().add(EventObject::cq, *id, *events_);
+  const Result<void> held = device_->completion_rules() != nullptr ? cq->hold() : Result<void>();
   lock.unlock();
+  if (!held) return std::unexpected(held.error());
   if (as == nullptr || as->moderation_count == 0) return cq;
   if (auto moderated = cq->moderate(as->moderation_count, as->moderation_us); !moderated) {
     return std::unexpected(moderated.error());
@@ -75,6 +87,7 @@ Result<void> Cq::resize(uint32_t entries) {
   if (!memory) return std::unexpected(memory.error());
   const auto lock = device.runner().lock();
   if (auto alive = device.check_alive(); !alive) return alive;
+  if (auto gone_on = let_go(); !gone_on) return gone_on;
   uint32_t used = 0;
   for (uint32_t engine = 0; engine < rings(); ++engine) {
     const auto look = [&](transport::Engine&) { used = std::max(used, writer(engine).used()); };
@@ -99,7 +112,7 @@ Result<void> Cq::resize(uint32_t entries) {
   }
   rings_ = std::move(*memory);
   place_ = place;
-  return {};
+  return device.completion_rules() != nullptr ? hold() : Result<void>();
 }
 
 Result<void> Cq::moderate(uint16_t count, uint16_t period_us) {
@@ -122,13 +135,14 @@ uint64_t Cq::unread() const {
   const auto lock = session_->device()->runner().lock();
   uint64_t unread = 0;
   for (uint32_t engine = 0; engine < rings(); ++engine) unread += place_.ring(engine).filled();
-  return unread;
+  return unread + (held_ ? held_->size() : 0);
 }
 
 CqState Cq::state() {
   Device& device = *session_->device();
   CqState state{.id = id_, .moderation_count = moderation_count_, .moderation_us = moderation_us_, .rings = {}};
   const auto lock = device.runner().lock();
+  (void)let_go();
   for (Writer& writer : writers_) state.rings.push_back(writer.writer.position(device.events()));
   return state;
 }
@@ -157,7 +171,83 @@ void Cq::destroy(Cq* cq) {
   delete cq;
 }
 
-void Cq::fire() {
+transport::CqPosition Cq::rewrite(uint32_t engine, queues::CqHeader* header, queues::RingPlace ring,
+                                  const transport::CqPosition& from) {
+  Device& device = *session_->device();
+  transport::Engine& on = device.engine(engine);
+  transport::CqWriter& old = writer(engine);
+  const transport::CqPosition before = old.position(device.events());
+  if (moderated_) old.forget(on.held_events());
+  old =
+      transport::CqWriter(id_, header, ring, overrun_, {.next = from.next, .overrun = before.overrun || from.overrun});
+  if (moderated_) old.moderate(on.held_events(), moderation_count_, std::chrono::microseconds(moderation_us_));
+  if (from.overrun && !before.overrun) device.events().on_async_event(AsyncEventType::cq_error, id_);
+  return before;
+}
+
+Result<void> Cq::exempt() {
+  exempt_ = true;
+  return let_go();
+}
+
+Result<void> Cq::hold() {
+  if (exempt_ || is_held_.load(std::memory_order_relaxed)) return {};
+  if (!held_) {
+    auto made = HeldCompletions::create(id_, place_, rings());
+    if (!made) return std::unexpected(made.error());
+    held_ = std::move(*made);
+  }
+  for (uint32_t engine = 0; engine < rings(); ++engine) {
+    if (held_->has(engine)) continue;
+    const auto work = [&](transport::Engine&) {
+      held_->begin(engine, rewrite(engine, &held_->header(), held_->ring(engine), {}).next);
+    };
+    if (auto ran = session_->device()->runner().run(engine, work); !ran) return ran;
+  }
+  is_held_.store(true, std::memory_order_relaxed);
+  return {};
+}
+
+Result<void> Cq::let_go() {
+  if (!held_) return {};
+  Device& device = *session_->device();
+  // Until the engines have gone back, their events for held completions come too soon, which harms nobody.
+  is_held_.store(false, std::memory_order_relaxed);
+  NoRules none;
+  for (uint32_t engine = 0; engine < rings(); ++engine) {
+    if (!held_->has(engine)) continue;
+    const auto work = [&](transport::Engine&) {
+      release(none, device.runner().host().clock(), true);
+      const auto [next, complete] = held_->end(engine);
+      rewrite(engine, place_.header, place_.ring(engine),
+              {.next = next, .overrun = !complete && overrun_ == transport::CqOverrun::fails});
+    };
+    if (auto ran = device.runner().run(engine, work); !ran) return ran;
+  }
+  held_.reset();
+  return {};
+}
+
+void Cq::release(CompletionRules& rules, Nanos now, bool all) {
+  if (!held_) return;
+  held_->take(rules, now);
+  if (all ? held_->release_all(now) : held_->release(now)) raise();
+}
+
+void Cq::fail_by_overrun() {
+  if (exempt_ || overrun_ == transport::CqOverrun::ignored) return;
+  for (uint32_t engine = 0; engine < rings(); ++engine) {
+    const auto work = [&](transport::Engine&) {
+      const bool held = held_ && held_->has(engine);
+      const uint32_t next = writer(engine).position(session_->device()->events()).next;
+      rewrite(engine, held ? &held_->header() : place_.header, held ? held_->ring(engine) : place_.ring(engine),
+              {.next = next, .overrun = true});
+    };
+    (void)session_->device()->runner().run(engine, work);
+  }
+}
+
+void Cq::raise() {
   if (channel_ == nullptr) return;
   // Raise the count first: the application reads a token and then looks for its queue, whose count has changed.
   place_.header->fired.fetch_add(1, std::memory_order_release);

@@ -1,12 +1,14 @@
 // A completion queue: a header, and one ring per engine, so that each ring has one producer.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "control/completion_listener.h"
 #include "control/cq_channel.h"
+#include "control/held_completions.h"
 #include "control/object_state.h"
 #include "control/queue_memory.h"
 #include "queues/place.h"
@@ -28,6 +30,18 @@ class Cq final : public CompletionListener {
   /// See CompletionQueue::resize(). Changes place(). Errors: EINVAL, ENOMEM, ETIMEDOUT, ENODEV.
   Result<void> resize(uint32_t entries);
 
+  // The caller of these five holds the control lock.
+  /// The queue is the connection manager's: fault rules leave it alone. Errors: ETIMEDOUT.
+  Result<void> exempt();
+  /// Fault rules are asked about the completions from now on, if they are not already. Errors: ETIMEDOUT, ENOMEM.
+  Result<void> hold();
+  /// Gives the program what waits. Errors: ETIMEDOUT; the queue stays held.
+  Result<void> let_go();
+  /// Gives the program what is due, or all.
+  void release(CompletionRules& rules, Nanos now, bool all = false);
+  /// As if a completion had found no room (C11-39). Programs that count their requests themselves notice nothing.
+  void fail_by_overrun();
+
   /// For DeviceSession::create_cq() of another daemon. The engines are paused. An event that waits is raised.
   CqState state();
   transport::CqOverrun overrun() const { return overrun_; }
@@ -47,12 +61,21 @@ class Cq final : public CompletionListener {
   /// Deleter. No queue pair uses the queue then, because each holds a reference.
   static void destroy(Cq* cq);
 
-  /// Puts one event on the channel.
-  void fire() override;
+  /// Puts one event on the channel, but while completions are held: release() does then.
+  void fire() override {
+    if (!is_held_.load(std::memory_order_relaxed)) raise();
+  }
+  Cq* queue() override { return this; }
+  /// Puts one event on the channel. Any thread; takes no lock.
+  void raise();
 
  private:
   /// Whether no engine knows the writers any more. The control lock is held.
   bool is_forgotten();
+  /// On the engine's thread, or in its place: it goes on in another ring and asks another header for the arming.
+  /// Returns where it was.
+  transport::CqPosition rewrite(uint32_t engine, queues::CqHeader* header, queues::RingPlace ring,
+                                const transport::CqPosition& from);
 
   struct alignas(64) Writer {
     transport::CqWriter writer;
@@ -69,6 +92,9 @@ class Cq final : public CompletionListener {
   bool moderated_ = false;       // engines may know the writers
   uint16_t moderation_count_ = 0, moderation_us_ = 0;
   transport::CqOverrun overrun_;
+  bool exempt_ = false;
+  std::unique_ptr<HeldCompletions> held_;
+  std::atomic<bool> is_held_{false};
 };
 
 }  // namespace uroce::control

@@ -32,6 +32,8 @@
 
 namespace uroce::control {
 
+class CompletionRules;
+
 struct DeviceConfig {
   std::string name{};
   std::string driver{};
@@ -143,6 +145,9 @@ class Device {
   Result<PeerRoute> resolve(const AddressVector& av, uint32_t user, std::chrono::nanoseconds timeout);
   /// Updates a resolved address: a neighbour may have changed since resolve(). The caller holds the control lock.
   void refresh(PeerRoute& peer) const;
+  /// Of faults that are made on purpose (hold_completions()); nullptr: there are none. The caller holds the lock.
+  CompletionRules* completion_rules() const { return completion_rules_; }
+  void set_completion_rules(CompletionRules* rules) { completion_rules_ = rules; }
   /// A new object's engine. The caller holds the lock.
   uint32_t choose_engine() { return objects_.choose_engine(engines()); }
 
@@ -162,7 +167,8 @@ class Device {
   ObjectRegistry objects_;
   EventRouter events_;
   std::atomic<uint64_t> link_downs_{0};
-  EngineRunner runner_;  // after the members that its engines refer to
+  CompletionRules* completion_rules_ = nullptr;  // guarded by the control lock
+  EngineRunner runner_;                          // after the members that its engines refer to
 };
 
 }  // namespace uroce::control

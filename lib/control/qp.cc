@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "control/cq.h"
 #include "control/device_session.h"
 #include "control/xrc_domain.h"
 #include "transport/qp/state.h"
@@ -69,6 +70,7 @@ Result<void> ControlQp::modify(const QpAttr& attr, QpAttrMask mask, std::chrono:
   };
   if (auto ran = device().runner().run(engine_, work); !ran) return named(ran.error());
   if (!verdict) return named(verdict.error());
+  if (mask.has(QpAttrBit::state) && attr.state == QpState::reset) release_completions();
   return {};
 }
 
@@ -118,6 +120,14 @@ Result<QpAttr> ControlQp::query() const {
   return attr;
 }
 
+void ControlQp::release_completions() {
+  CompletionRules* const rules = device().completion_rules();
+  if (rules == nullptr) return;
+  for (Cq* const cq : {refs_.send_cq.get(), refs_.recv_cq.get()}) {
+    if (cq != nullptr) cq->release(*rules, device().runner().host().clock(), true);
+  }
+}
+
 void ControlQp::release() {
   device().events().remove(EventObject::qp, qpn());
   if (refs_.xrc_domain != nullptr) refs_.xrc_domain->remove(qpn());
@@ -135,6 +145,7 @@ void ControlQp::destroy(ControlQp* qp) {
       device->objects().defer([qp] { destroy(qp); });
       return;
     }
+    qp->release_completions();
     qp->release();
   }
   delete qp;

@@ -98,6 +98,8 @@ class ControlQp {
 
   /// The sizes of a queue pair's queues: `cap` rounded up to the sizes of its rings. EINVAL above a limit.
   static Result<QpCap> round_up(QpCap cap, bool with_srq);
+  /// Fault rules may keep completions of it, which are not to come once it is gone. The caller holds the lock.
+  void release_completions();
   /// Gives the number and the place in the doorbell ring back. The caller holds the lock.
   void release();
   /// Called before the QPN is given back. The caller holds the lock.

@@ -204,6 +204,10 @@ Result<std::shared_ptr<ControlQp>> DeviceSession::create_qp(std::shared_ptr<Pd> 
 
 Result<std::shared_ptr<ControlQp>> DeviceSession::create_gsi_qp(std::shared_ptr<Pd> pd, std::shared_ptr<Cq> cq,
                                                                 const QpCap& cap) {
+  if (cq != nullptr) {
+    const auto lock = device_->runner().lock();
+    if (auto left_alone = cq->exempt(); !left_alone) return std::unexpected(left_alone.error());
+  }
   return ControlQp::create(*this, {std::move(pd), cq, cq, nullptr, nullptr}, {.type = QpType::ud, .cap = cap}, true);
 }
 

@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 #include "faults/cm_message.h"
 #include "wire/ethernet.h"
+#include "wire/gsi.h"
 #include "wire/headers.h"
 #include "wire/icrc.h"
 #include "wire/load_mac.h"
@@ -15,7 +16,6 @@ namespace {
 
 constexpr std::size_t kMad = 256, kMadHeader = 24, kModifier = 20;
 constexpr uint16_t kReq = 0x10, kRej = 0x12;
-constexpr uint32_t kGsiQkey = 0x80010000;
 /// 0.64 ms (IBTA vol. 1, table 46).
 constexpr uint8_t kRnrTimer = 12;
 
@@ -77,7 +77,7 @@ std::size_t write_answer(const Rule& rule, const wire::Packet& packet, uint32_t 
   wire::Bth base{.pkey = packet.bth.pkey, .dest_qpn = asker, .psn = packet.bth.psn};
   if (rejects) {
     base.opcode = wire::Opcode::ud_send_only;
-    wire::Deth{.qkey = kGsiQkey, .src_qpn = kGsiQpn}.store(bth + wire::Bth::kBytes);
+    wire::Deth{.qkey = wire::kGsiQkey, .src_qpn = wire::kGsiQpn}.store(bth + wire::Bth::kBytes);
     write_rej(packet, rule.reason, bth + wire::Bth::kBytes + wire::Deth::kBytes);
   } else {
     const bool of_xrc = wire::transport_of(packet.bth.opcode) == wire::Transport::xrc;

@@ -6,19 +6,18 @@
 #include <optional>
 
 #include "base/bytes.h"
+#include "wire/gsi.h"
 #include "wire/packet.h"
 
 namespace uroce::faults {
 
-/// The general services interface.
-inline constexpr uint32_t kGsiQpn = 1;
 /// Bytes before the attribute ID of a MAD.
 inline constexpr std::size_t kMadAttribute = 16;
 
 /// The attribute ID, which tells the kind of message. nullopt: the packet has none.
 inline std::optional<uint16_t> cm_attribute_of(const wire::Packet& packet) {
   constexpr std::byte kClass{7};
-  if (packet.bth.dest_qpn != kGsiQpn || packet.bth.opcode != wire::Opcode::ud_send_only) return std::nullopt;
+  if (packet.bth.dest_qpn != wire::kGsiQpn || packet.bth.opcode != wire::Opcode::ud_send_only) return std::nullopt;
   if (packet.payload.size() < kMadAttribute + 2 || packet.payload[1] != kClass) return std::nullopt;
   return load_be16(packet.payload.data() + kMadAttribute);
 }

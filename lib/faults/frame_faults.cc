@@ -7,6 +7,7 @@
 #include "faults/change.h"
 #include "faults/cm_message.h"
 #include "faults/match.h"
+#include "wire/gsi.h"
 
 namespace uroce::faults {
 
@@ -36,7 +37,7 @@ FrameFaults::FrameFaults(const Rules& rules, std::string_view device, std::size_
 }
 
 std::optional<uint32_t> FrameFaults::own_qp(Way way, const wire::Packet& packet) const {
-  if (packet.bth.dest_qpn == kGsiQpn || qps_ == nullptr) return std::nullopt;
+  if (packet.bth.dest_qpn == wire::kGsiQpn || qps_ == nullptr) return std::nullopt;
   return way == Way::tx ? qps_->sender_of(way, packet) : std::optional(packet.bth.dest_qpn);
 }
 
@@ -53,7 +54,7 @@ bool FrameFaults::can_act(const Rule& rule, Way way, const wire::Packet& packet)
 
 void FrameFaults::answer(const Rule& rule, Way way, const wire::Packet& packet, Fate& fate) {
   std::array<std::byte, kLongestAnswer> frame;
-  const auto asker = rule.answer == Answer::reject ? std::optional(kGsiQpn) : qps_->sender_of(way, packet);
+  const auto asker = rule.answer == Answer::reject ? std::optional(wire::kGsiQpn) : qps_->sender_of(way, packet);
   const std::size_t length = write_answer(rule, packet, asker.value_or(0), frame);
   keep(held_->hold(back(way), std::span(frame).first(length), fate.due), fate);
 }
@@ -90,7 +91,11 @@ void FrameFaults::apply(ActiveRule& rule, uint64_t draw, Way way, const wire::Pa
       ended_.push_back(*own_qp(way, packet));
       return;
     case Action::fail:
-    case Action::raise: return;  // of calls and events
+    case Action::raise:
+    case Action::hold:
+    case Action::batch:
+    case Action::shuffle:
+    case Action::late_event: return;  // of calls, events and completions
   }
 }
 

@@ -60,6 +60,8 @@ Result<const ActionRow*> read_action(std::span<const std::string_view>& words, R
   const auto of_calls = [](std::string_view word) { return word.starts_with("call=") || word.starts_with("program="); };
   if (row->subjects == kOfEvents) {
     rule.subject = Subject::events;
+  } else if (row->subjects == kOfCompletions) {
+    rule.subject = Subject::completions;
   } else if (row->subjects == kOfCalls ||
              (row->subjects == kOfFramesAndCalls && std::ranges::any_of(words, of_calls))) {
     rule.subject = Subject::calls;

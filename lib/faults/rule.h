@@ -31,11 +31,15 @@ enum class Action : uint8_t {
   fail,
   raise,
   link_down,
+  hold,
+  batch,
+  shuffle,
+  late_event,
 };
 /// In place of whom a frame was for.
 enum class Answer : uint8_t { rnr, psn, invalid, access, operational, reject };
 /// The things that a rule chooses among.
-enum class Subject : uint8_t { frames, calls, events };
+enum class Subject : uint8_t { frames, calls, events, completions };
 enum class Direction : uint8_t { both, rx, tx };
 /// The part that a corruption changes.
 enum class Part : uint8_t { payload, header, icrc };
@@ -64,6 +68,7 @@ struct Rule {
   Nanos delay{0};
   uint64_t bits_per_s = 0;
   uint32_t overtakers = 1;  ///< frames that go before a reordered one
+  uint32_t together = 0;    ///< completions that come at once
   Part part{};
   bool icrc_is_right = false;
   std::optional<uint32_t> at{};  ///< the byte that changes, from the beginning of the part
@@ -71,7 +76,7 @@ struct Rule {
   Answer answer{};
   uint16_t reason = static_cast<uint16_t>(message::RejReason::consumer_reject);  ///< of a reject
   std::optional<AsyncEventType> event{};  ///< that is raised; without it one of a completion
-  std::optional<uint32_t> object{};       ///< its number; without it all of the event's kind
+  std::optional<uint32_t> object{};       ///< its number; without it all of the event's kind, or all queues
   std::string device{};                   ///< empty: all
   // The frames.
   Direction direction{};

@@ -21,6 +21,7 @@ namespace {
 
 constexpr uint32_t kMost24Bits = 0xffffff;
 constexpr uint32_t kMostOvertakers = 1000;
+constexpr uint32_t kMostTogether = 1000;
 constexpr std::size_t kFirstCmAttribute = 0x10;  // of REQ
 
 /// Puts a value that was read where it belongs.
@@ -109,10 +110,17 @@ Result<void> read_event(std::string_view value, Rule& rule) {
   return fail(EINVAL, "it must be " + names);
 }
 
+Result<void> read_delay(std::string_view value, Rule& rule) {
+  return put(read_time(value), [&](Nanos time) { rule.delay = time; });
+}
+
+Result<void> read_together(std::string_view value, Rule& rule) {
+  return put(read_number(value, 2, kMostTogether), [&](uint64_t n) { rule.together = static_cast<uint32_t>(n); });
+}
+
 constexpr ActionRow kActions[] = {
     {Action::drop, "drop", "", kOfFrames, "It is lost", no_value},
-    {Action::delay, "delay", "TIME", kOfFramesAndCalls, "It goes on later: 10us, 5ms",
-     [](std::string_view v, Rule& r) { return put(read_time(v), [&](Nanos time) { r.delay = time; }); }},
+    {Action::delay, "delay", "TIME", kOfFramesAndCalls, "It goes on later: 10us, 5ms", read_delay},
     {Action::duplicate, "duplicate", "", kOfFrames, "A copy follows it", no_value},
     {Action::reorder, "reorder", "[N]", kOfFrames, "N frames (1) to its queue pair go first, or 10 ms pass",
      [](std::string_view v, Rule& r) {
@@ -129,8 +137,7 @@ constexpr ActionRow kActions[] = {
     {Action::partition, "partition", "", kOfFrames, "No RoCE passes; needs `peer`, has no direction", no_value},
     {Action::answer, "answer", "rnr, psn, invalid, access, operational or reject", kOfFrames,
      "It is lost, and this NAK, or a REJ, comes back", read_answer},
-    {Action::stall, "stall", "TIME", kOfFrames, "Its engine stands still",
-     [](std::string_view v, Rule& r) { return put(read_time(v), [&](Nanos time) { r.delay = time; }); }},
+    {Action::stall, "stall", "TIME", kOfFrames, "Its engine stands still", read_delay},
     {Action::end_qp, "break", "", kOfFrames, "It is lost, and its queue pair here ends: qp_fatal", no_value},
     {Action::fail, "fail", "[ERROR]", kOfCalls, "The call fails, with ENOMEM else",
      [](std::string_view v, Rule& r) { return put(read_error(v), [&](int error) { r.error = error; }); }},
@@ -138,6 +145,10 @@ constexpr ActionRow kActions[] = {
      read_event},
     {Action::link_down, "link_down", "TIME", kOfEvents, "port_err, no frames, port_active",
      [](std::string_view v, Rule& r) { return put(read_time(v), [&](Nanos time) { r.length = time; }); }},
+    {Action::hold, "hold", "TIME", kOfCompletions, "Completions come later, in their order", read_delay},
+    {Action::batch, "batch", "N", kOfCompletions, "N completions come at once, or all after 10 ms", read_together},
+    {Action::shuffle, "shuffle", "N", kOfCompletions, "Likewise, but work queues change places", read_together},
+    {Action::late_event, "late_event", "TIME", kOfCompletions, "Completions come, their event later", read_delay},
 };
 
 constexpr WordRow kWords[] = {
@@ -176,27 +187,27 @@ constexpr WordRow kWords[] = {
        }
        return Result<void>();
      }},
-    {"object", "0x12", kOfEvents, "As in `uroce show`; else all of its kind",
+    {"object", "0x12", kOfObjects, "As in `uroce show`; else all of its kind",
      [](std::string_view v, Rule& r) {
        return put(read_number(v, 1, kMost24Bits), [&](uint64_t n) { r.object = static_cast<uint32_t>(n); });
      }},
-    {"nth", "3, 3-5", kOfFramesAndCalls, "Only these of the chosen ones",
+    {"nth", "3, 3-5", kOfChosen, "Only these of the chosen ones",
      [](std::string_view v, Rule& r) {
        return put(read_range(v, 1, UINT64_MAX), [&](const Span<uint64_t>& range) { r.nth = range; });
      }},
-    {"every", "10", kOfFramesAndCalls, "Each tenth",
+    {"every", "10", kOfChosen, "Each tenth",
      [](std::string_view v, Rule& r) { return put(read_number(v, 1, UINT64_MAX), [&](uint64_t n) { r.every = n; }); }},
-    {"probability", "0.01", kOfFramesAndCalls, "Each with this chance",
+    {"probability", "0.01", kOfChosen, "Each with this chance",
      [](std::string_view v, Rule& r) {
        return put(read_probability(v), [&](double chance) { r.probability = chance; });
      }},
     {"count", "2", kOfAll, "At most so many",
      [](std::string_view v, Rule& r) { return put(read_number(v, 1, UINT64_MAX), [&](uint64_t n) { r.count = n; }); }},
-    {"seed", "7", kOfFramesAndCalls, "Of chances and bits; else drawn",
+    {"seed", "7", kOfChosen, "Of chances and bits; else drawn",
      [](std::string_view v, Rule& r) { return put(read_number(v, 0, UINT64_MAX), [&](uint64_t n) { r.seed = n; }); }},
     {"after", "2s", kOfAll, "Only from then on",
      [](std::string_view v, Rule& r) { return put(read_time(v), [&](Nanos time) { r.after = time; }); }},
-    {"for", "500ms", kOfFramesAndCalls, "Only so long",
+    {"for", "500ms", kOfChosen, "Only so long",
      [](std::string_view v, Rule& r) { return put(read_time(v), [&](Nanos time) { r.length = time; }); }},
     {"reason", "28", kOfFrames, "Of `answer reject`; else 28",
      [](std::string_view v, Rule& r) {

@@ -14,7 +14,16 @@
 namespace uroce::faults {
 
 /// The subjects that a word is for.
-enum Subjects : uint8_t { kOfFrames = 1, kOfCalls = 2, kOfEvents = 4, kOfFramesAndCalls = 3, kOfAll = 7 };
+enum Subjects : uint8_t {
+  kOfFrames = 1,
+  kOfCalls = 2,
+  kOfEvents = 4,
+  kOfCompletions = 8,
+  kOfFramesAndCalls = kOfFrames | kOfCalls,
+  kOfObjects = kOfEvents | kOfCompletions,
+  kOfChosen = kOfFramesAndCalls | kOfCompletions,  ///< those that rules count
+  kOfAll = kOfChosen | kOfEvents,
+};
 constexpr Subjects bit_of(Subject subject) { return static_cast<Subjects>(1 << static_cast<unsigned>(subject)); }
 
 struct ActionRow {

@@ -14,6 +14,7 @@ from harness import BUILD, IDLE, eal
 
 UROCE = BUILD / "apps" / "uroce" / "uroce"
 EVENTS = BUILD / "tests" / "system" / "clients" / "client_events"
+COMPLETIONS = BUILD / "tests" / "system" / "clients" / "client_completions"
 MAKER = BUILD / "tests" / "system" / "clients" / "client_maker"
 VERIFIER = BUILD / "tests" / "system" / "clients" / "client_verifier"
 SUCCESS = "sent {0} received {0} wrong 0 gaps 0"
@@ -317,6 +318,61 @@ class Live(verbs.SharedCase, Case):
         self.add("raise", "completion", "after=10ms", "count=3")
         self.assertEqual(self.told(program), ["completion 0"] * 3 + ["qp state 1, port state 4"])
         self.assertEqual(self.hits(), [3])
+
+    def test_an_overrun_of_a_completion_queue(self):
+        """The queue has room, but the next completion finds none, and its queue pair ends (C11-39)."""
+        begin = self.directory / "begin"
+        program = self.verifier("--begin", begin, "--patience", 500)
+        program.wait_for("qps", 30)
+        self.add("raise", "cq_err", "device=uroce0")
+        begin.touch()
+        self.assertIn("sent 0 received 1 wrong 0 gaps 0", self.finish(program, 60))
+
+    def completions(self, qps, messages):
+        """Each poll of a program: the milliseconds until it, and the completions that it has found, or "event"."""
+        said = self.finish(self.start(self.words(COMPLETIONS, "uroce0", qps, messages), env=self.env), 60)
+        lines = [line.split(" ms: ") for line in said.splitlines()]
+        return [(int(ms), words.split()) for ms, words in lines]
+
+    def test_completions_come_late(self):
+        self.add("hold", "300ms", "nth=3")
+        times = [ms for ms, words in self.completions(1, 2) for _ in words if words != ["event"]]
+        self.assertEqual(len(times), 4)
+        self.assertGreaterEqual(times[2], 300)
+        self.assertEqual(self.hits(), [1])
+        self.uroce("fault", "clear")
+        self.add("hold", "1ms")
+        self.succeeds("--window", 4)
+
+    def test_completions_come_together(self):
+        self.add("batch", "16")
+        (_, words), = [line for line in self.completions(1, 8) if line[1] != ["event"]]
+        self.assertEqual(len(words), 16)
+        self.assertEqual([word for word in words if word[0] == "s"], [f"s0.{i}" for i in range(8)])
+        # No more come: they go on after a while.
+        self.succeeds()
+
+    def test_completions_of_work_queues_change_places(self):
+        self.add("shuffle", "32", "seed=1")
+        (_, words), = [line for line in self.completions(8, 2) if line[1] != ["event"]]
+        self.assertEqual(sorted(words), sorted(f"{kind}{qp}.{i}" for kind in "rs" for qp in range(8) for i in range(2)))
+        place = words.index
+        for queue in (f"{kind}{qp}" for kind in "rs" for qp in range(8)):
+            self.assertLess(place(f"{queue}.0"), place(f"{queue}.1"))
+        self.assertTrue(any(place(f"s{qp}.1") < place(f"r{qp}.0") for qp in range(8)), words)
+
+    def test_the_event_of_a_completion_comes_late(self):
+        self.add("late_event", "300ms")
+        (_, words), (ms, event) = self.completions(1, 1)[-2:]
+        self.assertEqual((words[-1], event), ("s0.0", ["event"]))
+        self.assertGreaterEqual(ms, 300)
+
+    def test_completions_that_wait_come_when_rules_end(self):
+        self.add("hold", "60s")
+        program = self.start(self.words(COMPLETIONS, "uroce0", 1, 2), env=self.env)
+        self.until(lambda: self.hits() == [4])
+        self.uroce("fault", "clear")
+        self.assertRegex(self.finish(program, 60), r"s0\.1")
 
     def test_a_link_is_down_for_a_while(self):
         begin = self.directory / "begin"

@@ -68,6 +68,22 @@ TEST(FaultLanguage, ReadsEveryAction) {
   EXPECT_EQ(parse_rule("partition peer=10.0.0.0/24")->peers[0].bits, 24);
 }
 
+TEST(FaultLanguage, RulesForCompletions) {
+  const auto rule =
+      parse_rule("hold 5ms device=uroce1 object=3 nth=2-4 probability=0.5 count=2 seed=1 after=1s for=2s");
+  ASSERT_TRUE(rule) << rule.error().text;
+  EXPECT_EQ(rule->subject, Subject::completions);
+  EXPECT_EQ(rule->delay, milliseconds(5));
+  EXPECT_EQ(rule->object, 3);
+  EXPECT_EQ(parse_rule("batch 4 every=2")->together, 4);
+  EXPECT_EQ(parse_rule("shuffle 8 seed=3")->together, 8);
+  EXPECT_EQ(parse_rule("late_event 1s")->delay, std::chrono::seconds(1));
+  expect_error("hold", "hold", "TIME");
+  expect_error("batch 1", "1", "2 to 1000");
+  expect_error("hold 5ms rx", "rx", "device=, object=, nth=");
+  expect_error("late_event 1s qpn=5", "qpn=5", "device=, object=");
+}
+
 TEST(FaultLanguage, OpcodesHaveTransportsBeginningsAndKindsOfAcks) {
   const auto set = [](std::string_view words) { return parse_rule("drop opcode=" + std::string(words)); };
   const auto has = [](const Result<Rule>& rule, wire::Opcode opcode) {
