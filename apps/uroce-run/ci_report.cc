@@ -23,6 +23,9 @@ constexpr auto kProgramsEnd = 2s;
 constexpr auto kAskAgain = 20ms;
 constexpr const char* kProcess = ", process ";
 constexpr const char* kMisuse = "misuse ";
+constexpr const char* kRefused = "refused: ";
+constexpr const char* kTimes = " (";
+constexpr std::size_t kLongestName = 15;
 
 template <class Rows>
 auto all_rows(client::DaemonLink& daemon, Op op, auto request, auto go_on) {
@@ -118,7 +121,7 @@ CiReport CiReport::of_daemon() {
   for (const auto& row : all_rows<message::HistoryRows>(daemon, Op::list_history, message::ListHistory{},
                                                         [](auto& next, const auto& one) { next.after = one.number; })) {
     if (!row.trouble || row.pid == getpid()) continue;
-    const std::string often = row.times > 1 ? " (" + std::to_string(row.times) + " times)" : "";
+    const std::string often = row.times > 1 ? kTimes + std::to_string(row.times) + " times)" : "";
     program_of(row).troubles.push_back(row.text + often);
   }
   for (const auto& row : all_rows<message::LeftRows>(daemon, Op::list_left, message::ListLeft{},
@@ -130,6 +133,23 @@ CiReport CiReport::of_daemon() {
   std::vector<CiProgram> all;
   for (auto& [client, program] : programs) all.push_back(std::move(program));
   return CiReport(std::move(all), std::move(running));
+}
+
+// A probe's line is "?fi_pingpong: TEXT" (lib/dropin/common/report.cc).
+void CiReport::forgive_probes(std::istream& refusals) {
+  for (std::string line; std::getline(refusals, line);) {
+    const auto end = line.find(": ");
+    if (!line.starts_with('?') || end == std::string::npos) continue;
+    // The daemon cuts the name, as the kernel does.
+    const std::string name = line.substr(1, std::min(end - 1, kLongestName)) + kProcess;
+    const std::string trouble = kRefused + line.substr(end + 2);
+    for (CiProgram& program : programs_) {
+      if (!program.name.starts_with(name)) continue;
+      std::erase_if(program.troubles,
+                    [&](const std::string& one) { return one == trouble || one.starts_with(trouble + kTimes); });
+    }
+  }
+  std::erase_if(programs_, [](const CiProgram& one) { return one.left.empty() && one.troubles.empty(); });
 }
 
 // A line is "ib_write_bw, process 4711: misuse unregistered: ..." or ends the program's: "...: 512 work requests

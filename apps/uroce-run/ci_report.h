@@ -38,6 +38,9 @@ class CiReport {
   explicit CiReport(std::vector<CiProgram> programs, std::vector<std::string> running = {})
       : programs_(std::move(programs)), running_(std::move(running)) {}
 
+  /// Takes out the refusals with which libraries learnt what the devices have: `refusals` is the file of
+  /// collect_refusals().
+  void forgive_probes(std::istream& refusals);
   /// Adds what the libraries' validators wrote to `file`, and each program that has validated its calls.
   void add_misuses(std::istream& file);
 

@@ -157,8 +157,11 @@ void validate_to(const fs::path& file) {
 }
 
 /// Returns the exit code.
-int tell_ci(const CiOptions& options, const std::vector<std::string>& command, const fs::path& misuses, int code) {
+int tell_ci(const CiOptions& options, const std::vector<std::string>& command, const fs::path& refusals,
+            const fs::path& misuses, int code) {
   CiReport report = CiReport::of_daemon();
+  std::ifstream refused(refusals);
+  report.forgive_probes(refused);
   std::ifstream found(misuses);
   report.add_misuses(found);
   report.print(options, std::cerr);
@@ -216,7 +219,7 @@ int run(const std::vector<std::string>& command, const Options& options) {
     return more && write_tree(tree, open.views());
   };
   const fs::path refusals = folder.path() / "refusals";
-  if (options.explain) collect_refusals(refusals);
+  if (options.explain || options.ci.on) collect_refusals(refusals);
   const fs::path misuses = folder.path() / "misuses";
   if (options.validate) validate_to(options.ci.on ? misuses : fs::path());
   const auto serve = [&view] {
@@ -226,7 +229,7 @@ int run(const std::vector<std::string>& command, const Options& options) {
   const int code =
       run_program(keep_redirector(command, places->redirector), {{open.event_fds(), follow}, {{view.fd()}, serve}});
   if (options.explain) print_refusals(refusals, std::cerr);
-  return options.ci.on ? tell_ci(options.ci, command, misuses, code) : code;
+  return options.ci.on ? tell_ci(options.ci, command, refusals, misuses, code) : code;
 }
 
 /// Takes the option at `at`, with its value. False: it is none, or its value is missing or wrong.

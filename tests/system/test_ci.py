@@ -64,6 +64,14 @@ class Ci(harness.Case):
             case = self.case(cases, ": has no trouble")
             self.assertIn("10000001", case.find("failure" if code else "system-out").text)
 
+    @unittest.skipUnless(shutil.which("fi_info") and harness.may_make_namespaces(), "needs fi_info of libfabric-bin, and namespaces")
+    def test_a_library_that_tries_out_what_there_is(self):
+        """libfabric finds the longest inline data by queue pairs that are refused."""
+        said = self.finish(self.start([RUN, "--ci", "--netns", "--fail-on", "left,troubles", "fi_info", "-p", "verbs"],
+                                      env={"TMPDIR": str(self.directory)}), 60)
+        self.assertIn("provider: verbs", said)
+        self.assertIn("no program left objects or had trouble", said)
+
     def test_the_commands_own_exit_code(self):
         _, cases = self.ci(f"{LEAVES}; exit 7", "--fail-on", "left", code=7)
         self.assertIn("exit code 7", self.case(cases, "; exit 7").find("failure").text)
