@@ -80,7 +80,7 @@ targets=() names=()
 if [ $sanitize != no ]; then
   configure build-sanitize -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false \
     "-Dcpp_args=['-fno-sanitize-recover=all','-fno-omit-frame-pointer']"
-  virtual='unit-(base|wire|net|memory|queues|faults|transport|loss|congestion)$|(script|sim|fuzz)-'
+  virtual='unit-(base|wire|net|memory|queues|faults|validate|transport|loss|congestion)$|(script|sim|fuzz)-'
   real='unit-(control|cm|message|service)$'
   patience=25
   [ $sanitize = yes ] || choose build-sanitize "($virtual|$real)"

@@ -10,12 +10,12 @@
 #include "queues/ring.h"
 #include "transport/qp/cq_writer.h"
 #include "transport/qp/srq.h"
+#include "wire/gsi.h"
 
 namespace uroce::transport {
 
-/// The queue pair of the general services (IBTA vol. 1, 3.9.4): UD, one per port, with a Q_Key of its own.
-inline constexpr uint32_t kGsiQpn = 1;
-inline constexpr uint32_t kGsiQkey = 0x80010000;
+using wire::kGsiQkey;
+using wire::kGsiQpn;
 
 struct QpSpec {
   uint32_t qpn = 0;  ///< 24 bits
