@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "base/time.h"
 #include "queues/ring.h"
@@ -89,6 +90,33 @@ class CqWriter {
   Nanos period_{0};
   Tape* tape_ = nullptr;
 };
+
+// Inlined: it is the end of most messages.
+[[gnu::always_inline]] inline CqWriter::Written CqWriter::write(const queues::Cqe& cqe, bool solicited,
+                                                                EngineEvents& events) {
+  if (stopped_) [[unlikely]]
+    return write_stopped(cqe, solicited, events);
+  if (ring_.room() == 0) {
+    if (ignores_overrun_) return Written::dropped;
+    stopped_ = overrun_ = true;
+    events.on_async_event(AsyncEventType::cq_error, event_.cq_id);
+    return Written::overrun;
+  }
+  std::memcpy(ring_.slot(), &cqe, sizeof cqe);
+  ring_.publish(1);
+  // The application arms, then polls; the engine writes, then looks at the arming. With the fence, one of the two sees
+  // the other's store.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const auto armed = static_cast<queues::Arm>(event_.header->arm.load(std::memory_order_relaxed));
+  if (armed == queues::Arm::none || (armed == queues::Arm::solicited && !solicited)) {
+    if (event_.completions != 0 && armed == queues::Arm::none)
+      event_.completions = 0;  // another engine has raised the event
+    return Written::yes;
+  }
+  if (moderator_ != nullptr && hold(Nanos(static_cast<int64_t>(cqe.timestamp_ns)))) return Written::yes;
+  event_.raise(events);
+  return Written::yes;
+}
 
 /// Writes one completion. The outcome is what follows for the queue pair when there was no room.
 inline Outcome write_completion(const Context& ctx, CqWriter& cq, const queues::Cqe& cqe, bool solicited) {
