@@ -32,12 +32,12 @@ std::vector<Row> all_rows() {
     bool shared = false;
   };
   constexpr Message kMessages[] = {
-      {"write-8", Operation::write, 8, 32, 320},       {"write-8-alone", Operation::write, 8, 1, 320},
-      {"write-4096", Operation::write, 4096, 32, 320}, {"write-65536", Operation::write, 65536, 8, 32},
-      {"read-8", Operation::read, 8, 32, 320},         {"read-4096", Operation::read, 4096, 32, 320},
-      {"read-65536", Operation::read, 65536, 8, 32},   {"send-8", Operation::send, 8, 32, 320},
-      {"send-65536", Operation::send, 65536, 8, 32},   {"atomic", Operation::atomic, 8, 32, 320},
-      {"ud-send-8", Operation::ud_send, 8, 32, 320},
+      {"write-8", Operation::write, 8, 32, 320},         {"write-8-alone", Operation::write, 8, 1, 320},
+      {"write-4096", Operation::write, 4096, 32, 320},   {"write-65536", Operation::write, 65536, 8, 32},
+      {"read-8", Operation::read, 8, 32, 320},           {"read-4096", Operation::read, 4096, 32, 320},
+      {"read-65536", Operation::read, 65536, 8, 32},     {"send-8", Operation::send, 8, 32, 320},
+      {"send-8-srq", Operation::send, 8, 32, 320, true}, {"send-65536", Operation::send, 65536, 8, 32},
+      {"atomic", Operation::atomic, 8, 32, 320},         {"ud-send-8", Operation::ud_send, 8, 32, 320},
   };
   std::vector<Row> rows;
   for (const Message& m : kMessages) {

@@ -97,7 +97,7 @@ TEST(UroceCommandLine, PingsOrAnswers) {
 }
 
 TEST(UroceCommandLine, NamesAnUnknownWordAndTheOthers) {
-  const std::string commands = "devices, show, stat, top, capture, trace, ping, explain, fault or doctor";
+  const std::string commands = "devices, show, stat, top, capture, trace, ping, explain, fault, replay or doctor";
   const std::string objects = "qp, cm_id, mr, mw, pd, cq, srq, ah, xrcd, flow, client, user, peer or restart";
   EXPECT_EQ(parse({"foo"}).error().text,
             "uroce: unknown word 'foo' behind \"uroce\"; write " + commands + "; see uroce --help");

@@ -255,10 +255,10 @@ TEST_F(LossDetection, AfterASilenceTheAnswerToTheNewestPacketShowsThatTheRestIsL
 
 TEST_F(LossDetection, AfterASilenceAllThatTheAnswerDoesNotReportIsLost) {
   send(5);
-  for (const uint32_t arrived : {1u, 3u}) receive(0, {arrived});
+  for (const uint32_t arrived : {1u, 2u}) receive(0, {arrived});
   EXPECT_FALSE(detect()) << "so few may overtake";
   EXPECT_TRUE(loss_.mark_unreported(una_, una_, sent_, find()));
-  EXPECT_EQ(lost(), (Offsets{0, 2, 4}));
+  EXPECT_EQ(lost(), (Offsets{0, 3, 4}));
   EXPECT_FALSE(loss_.mark_unreported(una_, una_, sent_, find())) << "none is new";
 }
 
