@@ -4,6 +4,7 @@
 import os
 import re
 import signal
+import time
 import unittest
 
 import harness
@@ -48,8 +49,11 @@ class Case(verbs.Case):
         """The daemon ends by this signal in the middle of traffic."""
         again = f"while {VERIFIER} uroce0 uroce1 --messages 2000; do :; done"
         program = self.start(self.words("bash", "-c", again), env=self.env)
+        limit = time.monotonic() + 60 * harness.SLOW
         while any(self.used(file) < 1 << 20 for file in self.files()):
             self.assertIsNone(program.process.poll(), program)
+            self.assertLess(time.monotonic(), limit, "the recordings do not grow")
+            time.sleep(0.02)
         os.kill(self.daemon.process.pid, number)
         self.daemon.wait(30)
         self.daemon = None
