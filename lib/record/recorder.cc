@@ -110,15 +110,7 @@ void Recorder::write_sent(Kind kind, std::span<const transport::TxFrame> frames,
   to = Writer::append(to, now);
   to = Writer::append(to, static_cast<uint32_t>(frames.size()));
   for (const transport::TxFrame& frame : frames) {
-    const LocalFrameRecord record{.payload_length = frame.payload_length,
-                                  .raw_receiver = frame.raw ? frame.raw_receiver : 0,
-                                  .header_length = frame.header_length,
-                                  .pad = frame.pad,
-                                  .l3_offset = frame.l3_offset,
-                                  .ip_version = frame.ip_version,
-                                  .loopback = frame.loopback ? uint8_t{1} : uint8_t{0},
-                                  .raw = frame.raw ? uint8_t{1} : uint8_t{0},
-                                  .kept = kept_payload_of(frame)};
+    const LocalFrameRecord record = record_of(frame);
     to = Writer::append(to, record);
     to = Writer::append(to, std::span(frame.header).first(frame.header_length));
     if (record.kept != 0) to = Writer::append(to, std::span(frame.payload->data, record.kept));
@@ -226,7 +218,7 @@ void Recorder::Sink::send(std::span<const transport::TxFrame> frames) {
   engine.untape();
 }
 
-// --- What a call meets ------------------------------------------------------------------------------------------
+// --- Met by a call ----------------------------------------------------------------------------------------------
 
 void Recorder::taken(std::span<std::byte> bytes) { out_.put(Kind::taken, 0, std::span<const std::byte>(bytes)); }
 

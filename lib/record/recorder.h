@@ -78,7 +78,7 @@ class Recorder final : public transport::Tape, memory::KeyLookups, transport::Ha
   void on_wrong_key(const Gid& peer, uint32_t qpn) override { real_events_->on_wrong_key(peer, qpn); }
   void on_end(const transport::QpEnd& end) override { real_events_->on_end(end); }
 
-  // --- What goes to the sink ------------------------------------------------------------------------------------
+  // --- Handed to the sink ---------------------------------------------------------------------------------------
   class Sink final : public transport::FrameSink {
    public:
     explicit Sink(Recorder& recorder) : recorder_(recorder) {}

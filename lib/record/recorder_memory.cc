@@ -121,7 +121,7 @@ void Recorder::publish() {
   for (const auto& [srq, shadow] : srqs_) give_srq(*srq);
 }
 
-// --- Whose memory it is -----------------------------------------------------------------------------------------
+// --- The owners of memory ---------------------------------------------------------------------------------------
 
 void Recorder::use_cq(transport::CqWriter* cq) {
   if (cq != nullptr && ++cqs_[cq] == 1) cq->set_tape(this);

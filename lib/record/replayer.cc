@@ -269,15 +269,7 @@ void Replayer::send(std::span<const TxFrame> frames) {
     const auto was = parts.get<LocalFrameRecord>();
     const auto header = parts.bytes(was.header_length);
     const auto payload = parts.bytes(was.kept);
-    const LocalFrameRecord is{.payload_length = frame.payload_length,
-                              .raw_receiver = frame.raw ? frame.raw_receiver : 0,
-                              .header_length = frame.header_length,
-                              .pad = frame.pad,
-                              .l3_offset = frame.l3_offset,
-                              .ip_version = frame.ip_version,
-                              .loopback = frame.loopback ? uint8_t{1} : uint8_t{0},
-                              .raw = frame.raw ? uint8_t{1} : uint8_t{0},
-                              .kept = kept_payload_of(frame)};
+    const LocalFrameRecord is = record_of(frame);
     const bool same = was == is && (is.kept == 0 || std::memcmp(payload.data(), frame.payload->data, is.kept) == 0);
     if (!same || !std::ranges::equal(header, std::span(frame.header).first(frame.header_length))) {
       diverge(record, fmt::format("frame {} of the burst differs: {} bytes of headers and {} of payload; recorded were "
@@ -314,7 +306,7 @@ void Replayer::show_sent(const TxFrame& frame, bool in) {
   show(in, whole);
 }
 
-// --- What a call meets ------------------------------------------------------------------------------------------
+// --- Met by a call ----------------------------------------------------------------------------------------------
 
 void Replayer::taken(std::span<std::byte> bytes) {
   const Record record = take(Kind::taken);

@@ -158,5 +158,17 @@ inline uint32_t kept_payload_of(const transport::TxFrame& frame) {
   const std::size_t opcode = frame.l3_offset + (frame.ip_version == 6 ? 40u : 20u) + 8;
   return static_cast<uint8_t>(frame.header[opcode]) >= 0xc0 ? frame.payload_length : 0;
 }
+/// The record of a frame that the engine sends or hands over.
+inline LocalFrameRecord record_of(const transport::TxFrame& frame) {
+  return {.payload_length = frame.payload_length,
+          .raw_receiver = frame.raw ? frame.raw_receiver : 0,
+          .header_length = frame.header_length,
+          .pad = frame.pad,
+          .l3_offset = frame.l3_offset,
+          .ip_version = frame.ip_version,
+          .loopback = frame.loopback ? uint8_t{1} : uint8_t{0},
+          .raw = frame.raw ? uint8_t{1} : uint8_t{0},
+          .kept = kept_payload_of(frame)};
+}
 
 }  // namespace uroce::record

@@ -54,7 +54,7 @@ class Tape {
   /// In place of CqWriter::write(); a CqWriter::Written.
   virtual uint8_t complete(CqWriter& cq, const queues::Cqe& cqe, bool solicited, EngineEvents& events) = 0;
 
-  // --- What control does to the engine, which it tells ----------------------------------------------------------
+  // --- Told by the engine: control has changed it ---------------------------------------------------------------
 
   virtual void on_attach(Qp& qp) = 0;   ///< it is in the table; its rings may be others from now on
   virtual void on_detach(Qp& qp) = 0;   ///< before

@@ -29,6 +29,19 @@ class RecordTest : public testing::Test {
     return options;
   }
 
+  struct Connection {
+    TestRegion& source;
+    TestRegion& target;
+    TestQp& requester;
+    TestQp& responder;
+  };
+  Connection connect() {
+    Connection made{left_.make_region(65536, kAllAccess), right_.make_region(65536, kAllAccess),
+                    left_.make_qp({.qpn = 0x11}), right_.make_qp({.qpn = 0x22})};
+    made.requester.connect({.dest_qpn = 0x22, .sq_psn = 100, .rq_psn = 200}, left_.route_to(right_));
+    made.responder.connect({.dest_qpn = 0x11, .sq_psn = 200, .rq_psn = 100}, right_.route_to(left_));
+    return made;
+  }
   void exchange() {
     for (int turn = 0; turn < 100; ++turn) {
       left_.run(now_);
@@ -63,12 +76,7 @@ class RecordTest : public testing::Test {
 
 TEST_F(RecordTest, OperationsWithLossAreTheSame) {
   lose_ = 7;
-  auto& source = left_.make_region(65536, kAllAccess);
-  auto& target = right_.make_region(65536, kAllAccess);
-  auto& requester = left_.make_qp({.qpn = 0x11});
-  auto& responder = right_.make_qp({.qpn = 0x22});
-  requester.connect({.dest_qpn = 0x22, .sq_psn = 100, .rq_psn = 200}, left_.route_to(right_));
-  responder.connect({.dest_qpn = 0x11, .sq_psn = 200, .rq_psn = 100}, right_.route_to(left_));
+  const auto [source, target, requester, responder] = connect();
   for (uint64_t i = 0; i < 40; ++i) {
     const Sge here = source.sge(i * 8, 8);
     const WrOpcode opcode =
@@ -93,12 +101,7 @@ TEST_F(RecordTest, OperationsWithLossAreTheSame) {
 
 // A truncated recording is replayed as far as it goes.
 TEST_F(RecordTest, BrokenRecordingsEnd) {
-  auto& source = left_.make_region(65536, kAllAccess);
-  auto& target = right_.make_region(65536, kAllAccess);
-  auto& requester = left_.make_qp({.qpn = 0x11});
-  auto& responder = right_.make_qp({.qpn = 0x22});
-  requester.connect({.dest_qpn = 0x22, .sq_psn = 100, .rq_psn = 200}, left_.route_to(right_));
-  responder.connect({.dest_qpn = 0x11, .sq_psn = 200, .rq_psn = 100}, right_.route_to(left_));
+  const auto [source, target, requester, responder] = connect();
   const Sge here = source.sge(0, 5000);
   for (uint64_t i = 0; i < 4; ++i) {
     ASSERT_TRUE(requester.post_send({.wr_id = i,
