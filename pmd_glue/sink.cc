@@ -15,16 +15,6 @@
 
 namespace uroce::glue {
 
-namespace {
-
-/// From the descriptor's header, not from the mbuf's: a vector that was just stored in other pieces waits for them.
-wire::IcrcState begin_icrc(const transport::TxFrame& frame) {
-  const std::span<const std::byte> header(frame.header.data(), frame.header_length);
-  return wire::IcrcState::begin(header.subspan(frame.l3_offset), frame.ip_version);
-}
-
-}  // namespace
-
 EtherSink::EtherSink(const Port& port, TxPath& path, Handover& handover, rte_mempool* external_pool)
     : port_(port),
       port_path_(path),
@@ -240,7 +230,7 @@ rte_mbuf* EtherSink::build_copy(const transport::TxFrame& frame) {
   // Copy the whole array: a copy of fixed size is a handful of stores, and the payload overwrites the rest.
   std::memcpy(start, frame.header.data(), frame.header.size());
   std::byte* at = start + frame.header_length;
-  auto crc = begin_icrc(frame);
+  auto crc = frame.begin_icrc();
   for (const transport::PayloadSpan& span : std::span(frame.payload, frame.payload_spans)) {
     crc.copy(at, {span.data, span.length});
     at += span.length;
@@ -271,7 +261,7 @@ rte_mbuf* EtherSink::build_external(const transport::TxFrame& frame) {
   std::byte* const start = rte_pktmbuf_mtod(head, std::byte*);
   std::memcpy(start, frame.header.data(), frame.header.size());
   head->data_len = frame.header_length;
-  auto crc = begin_icrc(frame);
+  auto crc = frame.begin_icrc();
   rte_mbuf* last = head;
   rte_mbuf_ext_shared_info& shared = references_.add(frame.payload_spans);
   for (uint8_t i = 0; i < frame.payload_spans; ++i) {

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "wire/flow_icrc.h"
+#include "wire/icrc.h"
 #include "wire/plain_packet.h"
 
 namespace uroce::wire {
@@ -45,8 +47,10 @@ class HeaderPrediction {
     const std::byte* const payload = at + payload_at_;
     packet_.payload = {payload, payload_bytes_};
     if (icrc != Icrc::check) return true;
+    auto crc = IcrcState::resume(shared_.at(load_be16(at + kId)));
     const std::byte* const trailer = payload + payload_bytes_ + packet_.bth.pad;
-    return icrc_of({at + kEthernetBytes, trailer}, 4) == load_le32(trailer);
+    crc.update({bth + FlowIcrc::kSharedOfBth, trailer});
+    return crc.value() == load_le32(trailer);
   }
   const Packet& packet() const { return packet_; }
 
@@ -64,6 +68,7 @@ class HeaderPrediction {
     if (packet.ip_version != 4) return forget();
     for (std::size_t i = 0; i < kBlocks; ++i) blocks_[i] = block_at(frame.data(), i);
     sum_ = sum_of(frame.data());
+    shared_.learn(frame.data() + kEthernetBytes, 4);
     size_ = frame.size();
     packet_ = packet;
     kind_ = kind_of(packet.bth.opcode);
@@ -145,6 +150,7 @@ class HeaderPrediction {
   std::size_t payload_bytes_ = 0;
   uint32_t payload_at_ = 0;
   uint32_t sum_ = 0;
+  FlowIcrc shared_;
   Extended kind_{};
   uint64_t seen_ = 0;
   uint32_t run_ = 0;  // of frames that begin so

@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <cassert>
 
-#include "base/bytes.h"
-#include "wire/header_bytes.h"
-
 namespace uroce::wire {
 namespace {
 
-constexpr std::size_t kLeast4 = 20 + 8 + 12;
+constexpr std::size_t kLeast4 = 20 + 8 + 8;
 static_assert(kLeast4 >= crc::kLeastMasked);
 
 /// Fields that routers may change count as ones (annex A17.3.3): offsets from the IP header. `first`: those bits of
@@ -48,21 +45,9 @@ IcrcState IcrcState::begin(std::span<const std::byte> l3_to_headers, uint8_t ip_
   return IcrcState(masked(l3_to_headers, ip_version));
 }
 
-void IcrcState::update(std::span<const std::byte> bytes) {
-  crc_ = crc::active().update(crc_, bytes.data(), bytes.size());
-}
-
-void IcrcState::copy(std::byte* dst, std::span<const std::byte> src) {
-  crc_ = crc::active().copy(crc_, dst, src.data(), src.size());
-}
-
-std::byte* IcrcState::finish(std::byte* at, std::size_t pad) {
-  if (pad != 0) {
-    std::fill_n(at, pad, std::byte{0});
-    update({at, pad});
-  }
-  store_le32(at + pad, value());
-  return at + pad + kIcrcBytes;
+void IcrcState::write_pad(std::byte* at, std::size_t pad) {
+  std::fill_n(at, pad, std::byte{0});
+  update({at, pad});
 }
 
 }  // namespace uroce::wire

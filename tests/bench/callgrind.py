@@ -36,7 +36,7 @@ def layer_of(obj, home, path, function):
     found = ours(path) or ours(home)
     if found is None:
         return "other"
-    if found.startswith(("lib/wire/icrc", "lib/wire/crc/")):
+    if found.startswith(("lib/wire/icrc", "lib/wire/flow_icrc", "lib/wire/crc/")):
         return "icrc"
     parts = found.split("/")
     return "base" if parts[0] == "include" else parts[2] if parts[1] == "transport" else parts[1]

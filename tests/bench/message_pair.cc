@@ -51,8 +51,7 @@ void MemorySink::send(std::span<const transport::TxFrame> frames) {
   for (const auto& frame : frames) {
     std::byte* at = memory_.get() + used_ * kSlotBytes;
     std::memcpy(at, frame.header.data(), frame.header.size());
-    auto icrc = wire::IcrcState::begin(
-        {frame.header.data() + frame.l3_offset, frame.header_length - std::size_t{frame.l3_offset}}, frame.ip_version);
+    auto icrc = frame.begin_icrc();
     std::byte* to = at + frame.header_length;
     for (uint32_t i = 0; i < frame.payload_spans; ++i) {
       icrc.copy(to, {frame.payload[i].data, frame.payload[i].length});

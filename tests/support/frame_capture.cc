@@ -39,7 +39,7 @@ std::size_t serialize_to(const transport::TxFrame& frame, std::span<std::byte> o
   require(frame.pad == ((4 - frame.payload_length % 4) & 3), "pad does not fill the payload to four bytes");
   require(frame_bytes(frame) <= out.size(), "a frame longer than its place");
   const std::span<const std::byte> header(frame.header.data(), frame.header_length);
-  wire::IcrcState icrc = wire::IcrcState::begin(header.subspan(frame.l3_offset), frame.ip_version);
+  wire::IcrcState icrc = frame.begin_icrc();
   std::byte* at = std::ranges::copy(header, out.data()).out;
   uint32_t payload = 0;
   for (uint8_t i = 0; i < frame.payload_spans; ++i) {

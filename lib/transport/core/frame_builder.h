@@ -166,6 +166,7 @@ inline void FrameBuilder::write_headers(TxFrame& frame, const Destination& to, w
   frame.l3_offset = route.l3_offset;
   frame.ip_version = route.ip_version;
   frame.loopback = to.loopback;
+  frame.icrc_at = 0;
 }
 
 inline void FrameBuilder::finish_raw(TxFrame& frame, uint32_t head_length, bool loopback, uint32_t receiver) {

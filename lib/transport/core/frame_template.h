@@ -9,6 +9,7 @@
 #include "base/psn.h"
 #include "transport/core/frame_builder.h"
 #include "wire/ethernet.h"
+#include "wire/flow_icrc.h"
 
 namespace uroce::transport {
 
@@ -23,8 +24,10 @@ class alignas(64) FrameTemplate {
     kind_ = kind_of(opcode, payload);
     FrameBuilder::write_headers(frame_, to, opcode, Psn(0), extended, flags);
     psn_at_ = static_cast<uint8_t>(to.route.length + kPsnOffset);
+    frame_.icrc_at = psn_at_;
     seal_ = uint32_t{flags.seal.lower} << 24;
     std::memcpy(&shape_, &frame_.header_length, sizeof shape_);
+    icrc_.learn(frame_.header.data() + frame_.l3_offset, frame_.ip_version);
     ipv4_at_ = 0;
     if (frame_.ip_version == 4) {
       ipv4_at_ = frame_.l3_offset;
@@ -63,13 +66,16 @@ class alignas(64) FrameTemplate {
     std::memcpy(header + 32, frame_.header.data() + 32, 32);
     std::memcpy(header + 64, frame_.header.data() + 64, kMost - 64);
     std::memcpy(&frame.header_length, &shape_, sizeof shape_);
+    uint16_t ip_id = 0;
     if (ipv4_at_ != 0) {
       std::byte* const ip = header + ipv4_at_;
-      const uint16_t id = __builtin_bswap16(static_cast<uint16_t>(psn.value()));
+      ip_id = static_cast<uint16_t>(psn.value());
+      const uint16_t id = __builtin_bswap16(ip_id);
       const auto checksum = static_cast<uint16_t>(~wire::fold(uint32_t{sum_} + id));
       std::memcpy(ip + kIdOffset, &id, sizeof id);
       std::memcpy(ip + kChecksumOffset, &checksum, sizeof checksum);
     }
+    frame.icrc = icrc_.at(ip_id);
     store_be32(header + psn_at_, (ack_request ? kAckRequest : 0) | seal_ | psn.value());
     return header + psn_at_ + sizeof(uint32_t);
   }
@@ -83,7 +89,7 @@ class alignas(64) FrameTemplate {
   // In an IPv4 header, and in a BTH.
   static constexpr std::size_t kIdOffset = 4;
   static constexpr std::size_t kChecksumOffset = 10;
-  static constexpr uint32_t kPsnOffset = 8;
+  static constexpr uint32_t kPsnOffset = wire::FlowIcrc::kSharedOfBth;
   static constexpr uint32_t kAckRequest = 1u << 31;
 
   // A cache line has all but the headers.
@@ -95,8 +101,9 @@ class alignas(64) FrameTemplate {
   uint8_t psn_at_ = 0;   // that word
   uint8_t ipv4_at_ = 0;  // the IPv4 header; 0: there is none
   uint16_t sum_ = 0;     // its ones'-complement sum with the id 0
-  uint64_t shape_ = 0;   // of a TxFrame, from the length of the headers to `raw`, in one copy
-  static_assert(offsetof(TxFrame, raw) + sizeof(bool) == offsetof(TxFrame, header_length) + sizeof shape_);
+  uint64_t shape_ = 0;   // of a TxFrame, from the length of the headers to `icrc_at`, in one copy
+  static_assert(offsetof(TxFrame, icrc_at) + sizeof(uint8_t) == offsetof(TxFrame, header_length) + sizeof shape_);
+  wire::FlowIcrc icrc_;
   alignas(64) TxFrame frame_{};
 };
 

@@ -11,6 +11,7 @@
 
 #include "base/time.h"
 #include "base/wr_opcodes.h"
+#include "wire/icrc.h"
 #include "wire/packet.h"
 
 namespace uroce::transport {
@@ -43,8 +44,21 @@ struct TxFrame {
   uint8_t l3_offset = 0;      ///< where the ICRC begins
   uint8_t ip_version = 0;     ///< 0 in a raw frame
   bool loopback = false;      ///< for this device itself: hand it to the engine of the destination QPN, not to the port
+  uint8_t icrc_at = 0;        ///< bytes of the header that `icrc` counts already; 0: none
   bool raw = false;
   bool copy_payload = false;  ///< payload may change or go once send() has returned: copy it, do not refer to it
+  uint32_t icrc = 0;
+
+  /// The ICRC behind the headers.
+  wire::IcrcState begin_icrc() const {
+    if (icrc_at == 0) return wire::IcrcState::begin(headers_from(l3_offset), ip_version);
+    auto state = wire::IcrcState::resume(icrc);
+    state.update(headers_from(icrc_at));
+    return state;
+  }
+
+ private:
+  std::span<const std::byte> headers_from(std::size_t at) const { return {&header[at], header_length - at}; }
 };
 
 /// Takes the frames that an engine sends. It may have no room, but never loses a frame that it took.

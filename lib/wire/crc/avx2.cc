@@ -6,6 +6,7 @@ namespace {
 
 struct Avx2 {
   using Reg = __m256i;
+  using Few = Short<Avx2>;
   static constexpr std::size_t kBytes = 32;
   static constexpr std::size_t kAccumulators = 4;
 

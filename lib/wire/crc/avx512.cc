@@ -6,6 +6,7 @@ namespace {
 
 struct Avx512 {
   using Reg = __m512i;
+  using Few = Short<Avx512>;
   static constexpr std::size_t kBytes = 64;
   static constexpr std::size_t kAccumulators = 4;
 

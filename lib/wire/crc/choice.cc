@@ -43,14 +43,15 @@ const List& list() {
   return kList;
 }
 
-/// The table until the constructors have run.
-constinit std::atomic<const Kernel*> g_active{&kTableKernel};
 [[maybe_unused]] const bool kChosen = [] {
-  g_active.store(list().kernels[0], std::memory_order_relaxed);
+  use(*list().kernels[0]);
   return true;
 }();
 
 }  // namespace
+
+/// The table until the constructors have run.
+constinit std::atomic<const Kernel*> g_active{&kTableKernel};
 
 std::span<const Kernel* const> available() { return std::span(list().kernels).first(list().count); }
 
@@ -61,8 +62,6 @@ const Kernel* find(std::string_view name) {
   }
   return nullptr;
 }
-
-const Kernel& active() { return *g_active.load(std::memory_order_relaxed); }
 
 void use(const Kernel& kernel) { g_active.store(&kernel, std::memory_order_relaxed); }
 

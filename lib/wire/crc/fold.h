@@ -16,6 +16,8 @@
 //   broadcast     two halves to each lane
 //   once          the same vector, which the compiler must not load a second time
 //   reduce        the lanes added, and the remainder of that: the register
+// and may have
+//   Few           with faster ways for a few bytes: Short in x86.h
 #pragma once
 
 #include "wire/crc/kernel.h"
@@ -154,6 +156,9 @@ constexpr std::size_t kWords = ~std::size_t{3};
 template <class V>
 uint32_t update(uint32_t crc, const std::byte* bytes, std::size_t n) {
   const std::size_t words = n & kWords;
+  if constexpr (requires { typename V::Few; }) {
+    if (n <= V::Few::kMost && n == words && n != 0) return V::Few::update_short(crc, bytes, n);
+  }
   if (words != 0) crc = run<V>(Reader<V>{bytes, crc}, words);
   return words == n ? crc : update_bytes(crc, bytes + words, n - words);
 }
@@ -161,6 +166,9 @@ uint32_t update(uint32_t crc, const std::byte* bytes, std::size_t n) {
 template <class V>
 uint32_t copy(uint32_t crc, std::byte* to, const std::byte* from, std::size_t n) {
   const std::size_t words = n & kWords;
+  if constexpr (requires { typename V::Few; }) {
+    if (n == 8 || n == 4) return V::Few::copy_short(crc, to, from, n);
+  }
   if (words != 0) crc = run<V>(Copier<V>{from, to, crc}, words);
   return words == n ? crc : copy_bytes(crc, to + words, from + words, n - words);
 }

@@ -4,6 +4,7 @@
 // are for any thread.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -55,8 +56,10 @@ std::span<const Kernel* const> available();
 /// The kernel called `name` if it is one of available(), the fastest for "automatic", else null.
 const Kernel* find(std::string_view name);
 
+/// For active() and use() only.
+extern std::atomic<const Kernel*> g_active;
 /// The kernel in use: the fastest, unless use() chose another.
-const Kernel& active();
+inline const Kernel& active() { return *g_active.load(std::memory_order_relaxed); }
 /// Makes all later calls in this process use `kernel`, one of available().
 void use(const Kernel& kernel);
 

@@ -6,6 +6,7 @@ namespace {
 
 struct Sse {
   using Reg = __m128i;
+  using Few = Short<Sse>;
   static constexpr std::size_t kBytes = 16;
   static constexpr std::size_t kAccumulators = 8;
 

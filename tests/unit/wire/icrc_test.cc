@@ -1,4 +1,5 @@
 #include "wire/icrc.h"
+#include "wire/flow_icrc.h"
 
 #include <gtest/gtest.h>
 
@@ -6,6 +7,7 @@
 
 #include "base/random.h"
 #include "tests/unit/wire/samples.h"
+#include "wire/flow_icrc.h"
 
 namespace uroce::wire {
 namespace {
@@ -64,6 +66,25 @@ TEST(Icrc, FinishAddsPadAndIcrc) {
     const std::span<const std::byte> covered(frame.data(), 60 + pad);
     EXPECT_TRUE(std::ranges::all_of(covered.subspan(60), [](std::byte b) { return b == std::byte{0}; }));
     EXPECT_EQ(load_le32(frame.data() + 60 + pad), icrc_of(covered, 6));
+  }
+}
+
+TEST(Icrc, AFlowsBeginsBehindItsSharedHeaders) {
+  Random random(2);
+  for (int run = 0; run < 2000; ++run) {
+    const uint8_t version = random.below(2) == 0 ? 4 : 6;
+    const std::size_t shared = (version == 4 ? 28 : 48) + FlowIcrc::kSharedOfBth;
+    Bytes l3 = random_bytes(random, shared + 4 + random.below(120));
+    FlowIcrc flow;
+    flow.learn(l3.data(), version);
+    // Another packet of the flow.
+    const auto id = static_cast<uint16_t>(random.next());
+    if (version == 4) store_be16(l3.data() + 4, id);
+    std::ranges::copy(random_bytes(random, l3.size() - shared), l3.begin() + static_cast<std::ptrdiff_t>(shared));
+    auto state = IcrcState::resume(flow.at(version == 4 ? id : 0));
+    state.update(std::span(l3).subspan(shared));
+    ASSERT_EQ(state.value(), reference_crc(masked(l3, version)))
+        << "version " << +version << ", " << l3.size() << " bytes";
   }
 }
 
