@@ -65,6 +65,7 @@ void transmit_plain_datagrams(Context& ctx, Qp& qp) {
     if (!wqe.is_plain(mtu) || !wqe.is_send()) return;
     SendSlot& slot = qp.slot(tx.sq.next());
     wqe.fill(slot, tx.next, 0);
+    wqe.fill_operands(slot);
     if (!headers.turn_to(slot.destination())) return;
     const auto place = translate(ctx, qp, wqe.sge.lkey, wqe.sge.addr, wqe.sge.length, {});
     if (place.result != memory::AccessResult::ok) return;

@@ -48,7 +48,6 @@ inline void prefetch_turn(const Qp& qp) {
   prefetch(sq.slot() + sizeof(queues::SendWqe));
   const SendSlot& slot = qp.slot(sq.next());
   prefetch(&slot);
-  prefetch(&slot + 1);
   prefetch(&qp.cold->wheel_deadline);
   prefetch_recovery(qp);
 }

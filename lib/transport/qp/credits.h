@@ -11,6 +11,9 @@
 
 namespace uroce::transport {
 
+/// The version of snapshots (qp/snapshot.h) that came with GrantedCredits.
+inline constexpr uint32_t kSnapshotWithGrantedCredits = 11;
+
 /// Receives that each credit code of an AETH grants.
 inline constexpr std::array<uint16_t, 31> kCredits{0,    1,    2,    3,    4,    6,     8,     12,    16,   24,   32,
                                                    48,   64,   96,   128,  192,  256,   384,   512,   768,  1024, 1536,
@@ -34,6 +37,39 @@ static_assert([] {
   }
   return credit_code(UINT32_MAX) == 30;
 }());
+
+/// The credit code that the responder granted last. Before the first receive completes, and while many are posted, it
+/// stands for a period of kMessages messages that take none.
+class GrantedCredits {
+ public:
+  static constexpr uint32_t kMessages = 32;
+  /// Need the responder not look at its receive queue? `completed`: receives so far, modulo 65,536.
+  bool holds(uint16_t completed, uint32_t msn) const {
+    return completed == completed_ && period_of(msn) == period_ && code_ != kNone && (code_ >= kMany || completed == 0);
+  }
+  void set(uint16_t completed, uint32_t msn, uint8_t code) {
+    completed_ = completed;
+    period_ = period_of(msn);
+    code_ = code;
+  }
+  uint8_t code() const { return code_; }
+
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [completed, period, code] = *this;
+    archive("completed", completed);
+    archive("period", period);
+    archive("code", code);
+  }
+
+ private:
+  static constexpr uint8_t kNone = 0xff;
+  static constexpr uint8_t kMany = credit_code(8);
+  static uint8_t period_of(uint32_t msn) { return static_cast<uint8_t>(msn / kMessages); }
+  uint16_t completed_ = 0;
+  uint8_t period_ = 0;
+  uint8_t code_ = kNone;
+};
 
 /// The credits that the peer grants to the requester. They are unlimited until the first ACK that carries a limit, so a
 /// peer without credits costs no round trip. An RNR NAK covers the messages sent before that.

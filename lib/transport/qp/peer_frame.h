@@ -67,7 +67,7 @@ inline void finish_to_peer(FrameBuilder& builder, TxFrame& frame, const Qp& qp, 
 }
 
 /// Stores an AETH. An ACK gets the present credits; NAKs and RNR NAKs are stored as they are.
-inline void store_aeth(std::byte* at, const Qp& qp, uint8_t syndrome, uint32_t msn) {
+inline void store_aeth(std::byte* at, Qp& qp, uint8_t syndrome, uint32_t msn) {
   wire::Aeth{wire::Aeth{syndrome, 0}.is_ack() ? wire::Aeth::ack(credits_now(qp)) : syndrome, msn}.store(at);
 }
 

@@ -52,13 +52,12 @@ struct PlainWqe {
   /// Fills the slot of a plain one, as fetch_wqe() and the general way's start() do.
   void fill(SendSlot& slot, Psn psn, uint32_t ssn) const {
     constexpr std::size_t kShared = offsetof(SendSlot, length);
-    static_assert(std::endian::native == std::endian::little && kShared == offsetof(queues::SendWqe, remote_srqn) &&
+    static_assert(std::endian::native == std::endian::little && kShared == offsetof(queues::SendWqe, atomic) &&
                   offsetof(SendSlot, flags) == offsetof(queues::SendWqe, flags) &&
                   offsetof(SendSlot, opcode) == offsetof(queues::SendWqe, opcode) &&
                   offsetof(SendSlot, imm_or_key) == offsetof(queues::SendWqe, imm_or_key) &&
                   offsetof(SendSlot, rkey) == offsetof(queues::SendWqe, rkey) &&
-                  offsetof(SendSlot, remote_addr) == offsetof(queues::SendWqe, remote_addr) &&
-                  offsetof(SendSlot, compare_add) == offsetof(queues::SendWqe, atomic));
+                  offsetof(SendSlot, remote_addr) == offsetof(queues::SendWqe, remote_addr));
     std::byte* const to = reinterpret_cast<std::byte*>(&slot);
     std::memcpy(to, from, kShared);
     const uint64_t own = own_kind();
@@ -68,6 +67,11 @@ struct PlainWqe {
     slot.first_psn = psn;
     slot.ssn = ssn;
     slot.sges()[0] = sge;
+  }
+  /// Of an operation that has them, besides.
+  void fill_operands(SendSlot& slot) const {
+    static_assert(sizeof(SendSlot::Operands) == sizeof(queues::SendWqe::atomic));
+    std::memcpy(&slot.operands(), from + offsetof(queues::SendWqe, atomic), sizeof(SendSlot::Operands));
   }
 
  private:

@@ -23,8 +23,9 @@ Result<QpPtr> make_qp(const QpSpec& spec) {
     cold.hello_timer.owner = cold.pacing_timer.owner = qp.get();
     cold.hello_timer.kind = QpCold::kHelloKind;
     const uint32_t tail = std::max<uint32_t>(spec.cap.max_send_sge * sizeof(Sge), spec.cap.max_inline_data);
-    cold.send_slot_stride = (static_cast<uint32_t>(sizeof(SendSlot)) + tail + 63) & ~63u;
-    cold.send_slots.resize(std::size_t{spec.sq.entries} * cold.send_slot_stride);
+    // From its operands to its tail, in whole lines. The operands of the first are in a line of their own.
+    cold.send_slot_stride = (static_cast<uint32_t>(sizeof(SendSlot::Operands) + sizeof(SendSlot)) + tail + 63) & ~63u;
+    cold.send_slots.resize(spec.sq.entries * (cold.send_slot_stride / sizeof(Line)) + 1);
     if (is_reliable(spec.type)) cold.recovery = std::make_unique<Recovery>(spec.window_packets);
     // Any shared receive queue of its domain may serve a target.
     const uint32_t own_sges = spec.type == QpType::xrc_target ? kMaxSge : spec.cap.max_recv_sge;
@@ -39,7 +40,7 @@ Result<QpPtr> make_qp(const QpSpec& spec) {
   qp->send_cq = spec.send_cq;
   qp->rx.recv_cq = spec.recv_cq;
   qp->tx.sq = queues::RingConsumer(spec.sq);
-  qp->tx.slots = reinterpret_cast<SendSlot*>(qp->cold->send_slots.data());
+  qp->tx.slots = reinterpret_cast<SendSlot*>(&qp->cold->send_slots[1]);
   qp->tx.slot_stride = qp->cold->send_slot_stride;
   qp->tx.max_sge = static_cast<uint8_t>(spec.cap.max_send_sge);
   qp->tx.max_inline = static_cast<uint16_t>(spec.cap.max_inline_data);

@@ -31,6 +31,10 @@ namespace uroce::transport {
 
 struct Qp;
 
+struct alignas(64) Line {
+  std::byte bytes[64];
+};
+
 struct QpCold {
   QpSpec spec;
   QpAttr attr;                ///< as set; a query adds the current state and PSNs
@@ -38,8 +42,8 @@ struct QpCold {
   uint32_t srqn = 0;          ///< XRC target: of the newest request
   Qp* next_holder = nullptr;  ///< Srq::holders
   Qp* previous_holder = nullptr;
-  uint32_t held_place = 0;            ///< XRC target: in Srq::held, counted from 1; 0: none
-  std::vector<std::byte> send_slots;  ///< ring of SendSlot, one per SQ entry
+  uint32_t held_place = 0;       ///< XRC target: in Srq::held, counted from 1; 0: none
+  std::vector<Line> send_slots;  ///< ring of SendSlot, one per SQ entry, from the second line on
   uint32_t send_slot_stride = 0;
   uint64_t recv_wr_id = 0;     ///< of the receive in use
   std::vector<Sge> recv_sges;  ///< of the receive in use, copied
@@ -140,9 +144,10 @@ struct alignas(64) Qp {
 
   // --- Line 3: responder.
   struct alignas(64) Responder {
-    queues::RingConsumer rq;
+    [[no_unique_address]] queues::RingConsumer rq;  // the next member stands in its padding
     Psn expected;
     uint32_t msn = 0;
+    GrantedCredits granted;
     InboundMessage message;
     CqWriter* recv_cq = nullptr;
 

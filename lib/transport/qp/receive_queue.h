@@ -47,11 +47,16 @@ Outcome flush_recv_in_use(Context& ctx, Qp& qp);
 uint32_t flush_receives(Context& ctx, Qp& qp, uint32_t most);
 /// Reports the first packet that arrives at RTR, once (communication established, 11.6.3.1).
 void report_established(Context& ctx, Qp& qp);
-/// Receives that may be granted to the peer as credits, as an AETH credit code.
-inline uint8_t credits_now(const Qp& qp) {
+/// Receives that may be granted to the peer as credits, as an AETH credit code. It may lag behind what the application
+/// posts, as GrantedCredits says: the ring's line is in no cache.
+inline uint8_t credits_now(Qp& qp) {
+  auto& rx = qp.rx;
   // 9.7.7.2.1: no credits are offered from a shared receive queue. A QP that uses one has no ring of its own.
-  if (qp.rx.rq.entries() == 0) return wire::Aeth::kNoCreditLimit;
-  return credit_code(qp.rx.rq.available() + (qp.rx.message.recv_in_use() ? 1 : 0));
+  if (rx.rq.entries() == 0) return wire::Aeth::kNoCreditLimit;
+  const uint32_t in_use = rx.message.recv_in_use() ? 1 : 0;
+  const auto completed = static_cast<uint16_t>(rx.rq.next() - in_use);
+  if (!rx.granted.holds(completed, rx.msn)) rx.granted.set(completed, rx.msn, credit_code(rx.rq.available() + in_use));
+  return rx.granted.code();
 }
 
 void publish_taken_recv(Qp& qp);  // the rare part of publish_recv_in_use()

@@ -1,7 +1,6 @@
 // A send work request as the engine processes it.
 #pragma once
 
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +16,8 @@ namespace uroce::transport {
 /// The version of snapshots (qp/snapshot.h) that came with SendSlot::as_onlies.
 inline constexpr uint32_t kSnapshotWithOnlies = 10;
 
-/// One send work request, copied out of shared memory and validated; its entries or inline bytes follow it.
+/// One send work request, copied out of shared memory and validated; its entries or inline bytes follow it. A request
+/// of one entry without operands has one cache line.
 struct SendSlot {
   // As in queues::SendWqe, whose upper flags are unused: a plain request is copied as a whole.
   uint64_t wr_id = 0;
@@ -32,14 +32,19 @@ struct SendSlot {
   uint32_t imm_or_key = 0;
   uint32_t rkey = 0;
   uint64_t remote_addr = 0;
-  uint64_t compare_add = 0;
-  uint64_t swap = 0;
   // The engine's own.
   uint32_t length = 0;   ///< bytes of the message
   uint32_t packets = 0;  ///< PSNs it takes; READ: response packets; local operations: none
   Psn first_psn{};
   uint32_t ssn = 0;  ///< send sequence number (IBTA vol. 1, 9.7.7.2)
 
+  /// Few operations have these. They stand before the slot, and some operations give them other types.
+  struct Operands {
+    uint64_t compare_add = 0;
+    uint64_t swap = 0;
+  };
+  Operands& operands() { return reinterpret_cast<Operands*>(this)[-1]; }
+  const Operands& operands() const { return reinterpret_cast<const Operands*>(this)[-1]; }
   bool has(SendFlag flag) const { return (flags & static_cast<uint32_t>(flag)) != 0; }
   bool is_read() const { return opcode == WrOpcode::rdma_read; }
   bool is_atomic() const { return uroce::is_atomic(opcode); }
@@ -54,39 +59,38 @@ struct SendSlot {
   /// A WRITE without immediate data takes nothing of the peer but memory: no receive, no response, no credit.
   bool is_plain_write() const { return opcode == WrOpcode::rdma_write; }
   bool is_write() const { return opcode == WrOpcode::rdma_write || opcode == WrOpcode::rdma_write_with_imm; }
-  /// UD: the destination. It shares the storage of an atomic's operands, as in queues::SendWqe.
+  /// UD: the destination.
   struct Destination {
     uint32_t ah;
     uint32_t qpn;
     uint32_t qkey;
     uint32_t reserved;
   };
-  Destination destination() const { return std::bit_cast<Destination>(std::array{compare_add, swap}); }
-  /// bind_mw: the new range and access of the window. It shares the same storage.
+  Destination destination() const { return std::bit_cast<Destination>(operands()); }
+  /// bind_mw: the new range and access of the window.
   struct Bind {
     uint64_t length;
     uint32_t access;
     uint32_t reserved;
   };
-  Bind bind() const { return std::bit_cast<Bind>(std::array{compare_add, swap}); }
-  /// FLUSH: it shares the same storage.
+  Bind bind() const { return std::bit_cast<Bind>(operands()); }
   struct PlacementFlush {
     uint32_t length;
     uint32_t placement;
     uint32_t scope;
     uint32_t reserved;
   };
-  PlacementFlush placement_flush() const { return std::bit_cast<PlacementFlush>(std::array{compare_add, swap}); }
-  /// Are compare_add and swap in use, in place of imm_or_key?
+  PlacementFlush placement_flush() const { return std::bit_cast<PlacementFlush>(operands()); }
+  /// Are the operands in use, in place of imm_or_key?
   bool has_operands() const { return is_atomic() || is_placement(); }
   /// XRC: the peer's shared receive queue. It shares the storage of what the operation does not have: immediate data or
   /// operands.
-  uint32_t remote_srqn() const { return has_operands() ? imm_or_key : static_cast<uint32_t>(compare_add); }
+  uint32_t remote_srqn() const { return has_operands() ? imm_or_key : static_cast<uint32_t>(operands().compare_add); }
   void set_remote_srqn(uint32_t number) {
     if (has_operands()) {
       imm_or_key = number;
     } else if (!is_local()) {
-      compare_add = number;
+      operands().compare_add = number;
     }
   }
   bool takes_recv() const { return uroce::takes_recv(opcode); }
@@ -96,6 +100,6 @@ struct SendSlot {
   const Sge* sges() const { return reinterpret_cast<const Sge*>(this + 1); }
   std::byte* inline_data() { return reinterpret_cast<std::byte*>(this + 1); }
 };
-static_assert(sizeof(SendSlot) == 64);
+static_assert(sizeof(SendSlot) + sizeof(Sge) == 64);
 
 }  // namespace uroce::transport

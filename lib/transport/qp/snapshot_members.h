@@ -82,7 +82,8 @@ void persist(Archive& archive, Sge& sge) {
 template <class Archive>
 void persist(Archive& archive, SendSlot& slot) {
   auto& [wr_id, flags, started, asked_again, as_onlies, status, opcode, num_sge, inline_length, imm_or_key, rkey,
-         remote_addr, compare_add, swap, length, packets, first_psn, ssn] = slot;
+         remote_addr, length, packets, first_psn, ssn] = slot;
+  auto& [compare_add, swap] = slot.operands();
   archive("wr_id", wr_id);
   archive("remote_addr", remote_addr);
   archive("compare_add", compare_add);
@@ -155,11 +156,12 @@ void persist(Archive& archive, Qp::Requester& tx) {
 
 template <class Archive>
 void persist(Archive& archive, Qp::Responder& rx) {
-  auto& [rq, expected, msn, message, recv_cq] = rx;
+  auto& [rq, expected, msn, granted, message, recv_cq] = rx;
   if (rq.entries() != 0) archive("rq", rq);
   archive("expected", expected);
   archive("msn", msn, 0, Psn::kMask);
   archive("message", message);
+  if (archive.version() >= kSnapshotWithGrantedCredits) archive("granted", granted);
 }
 
 template <class Archive>

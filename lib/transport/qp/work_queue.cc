@@ -89,8 +89,7 @@ bool fetch_wqe(const Context& ctx, Qp& qp) {
   slot = SendSlot{};
   slot.wr_id = wqe.wr_id;
   slot.remote_addr = wqe.remote_addr;
-  slot.compare_add = wqe.atomic.compare_add;
-  slot.swap = wqe.atomic.swap;
+  slot.operands() = {wqe.atomic.compare_add, wqe.atomic.swap};
   slot.rkey = wqe.rkey;
   slot.imm_or_key = wqe.imm_or_key;
   slot.opcode = static_cast<WrOpcode>(wqe.opcode);

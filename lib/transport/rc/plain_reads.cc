@@ -101,6 +101,7 @@ PlainReads transmit_plain_reads(Context& ctx, Qp& qp) {
     if (place.result != memory::AccessResult::ok) break;
     SendSlot& slot = qp.slot(tx.sq.next());
     wqe.fill(slot, tx.next, tx.credits.next_message());
+    if (slot.is_atomic()) wqe.fill_operands(slot);
     ++tx.rd_atomic;
     emit_plain_read(ctx, qp, headers, slot, left > 1);
     tx.sq.advance(1);

@@ -87,10 +87,10 @@ void emit_placement(Context& ctx, Qp& qp, const SendSlot& slot) {
   std::byte* const headers = extended + before;
   const BthFlags flags{.copy = record_departure(ctx, qp, slot.first_psn)};
   if (slot.opcode == WrOpcode::atomic_write) {
-    wire::Reth{slot.remote_addr, slot.rkey, sizeof slot.swap}.store(headers);
+    wire::Reth{slot.remote_addr, slot.rkey, sizeof(uint64_t)}.store(headers);
     std::byte* const value = ctx.builder.scratch();
-    std::memcpy(value, &slot.swap, sizeof slot.swap);
-    ctx.builder.add_payload(frame, value, sizeof slot.swap);
+    std::memcpy(value, &slot.operands().swap, sizeof(uint64_t));
+    ctx.builder.add_payload(frame, value, sizeof(uint64_t));
     finish_to_peer(ctx.builder, frame, qp, opcode_of(qp, Opcode::rc_atomic_write), slot.first_psn,
                    before + wire::Reth::kBytes, flags);
     return;

@@ -22,7 +22,8 @@ void emit_atomic(Context& ctx, Qp& qp, const SendSlot& slot);
 /// An atomic's header and opcode.
 inline wire::AtomicEth atomic_header(const SendSlot& slot) {
   const bool swap = slot.opcode == WrOpcode::compare_swap;
-  return {slot.remote_addr, slot.rkey, swap ? slot.swap : slot.compare_add, swap ? slot.compare_add : 0};
+  const auto& [compare_add, swap_with] = slot.operands();
+  return {slot.remote_addr, slot.rkey, swap ? swap_with : compare_add, swap ? compare_add : 0};
 }
 inline wire::Opcode atomic_opcode(const SendSlot& slot) {
   return slot.opcode == WrOpcode::compare_swap ? wire::Opcode::rc_compare_swap : wire::Opcode::rc_fetch_add;

@@ -66,5 +66,23 @@ TEST(SendCredits, OnlyAcksCarryCredits) {
   EXPECT_FALSE(credits.next_exceeds());
 }
 
+TEST(GrantedCredits, AreCountedAnewOnceInAPeriodBeforeTheFirstReceive) {
+  GrantedCredits granted;
+  EXPECT_FALSE(granted.holds(0, 0));
+  granted.set(0, 1, 0);
+  EXPECT_TRUE(granted.holds(0, GrantedCredits::kMessages - 1));
+  EXPECT_FALSE(granted.holds(0, GrantedCredits::kMessages));
+  EXPECT_FALSE(granted.holds(1, 2)) << "a receive has completed";
+}
+
+TEST(GrantedCredits, OfFewReceivesAreCountedEachTime) {
+  for (const uint32_t receives : {0u, 1u, 7u, 8u, 200u}) {
+    GrantedCredits granted;
+    granted.set(5, 9, credit_code(receives));
+    EXPECT_EQ(granted.code(), credit_code(receives));
+    EXPECT_EQ(granted.holds(5, 10), receives >= 8) << receives;
+  }
+}
+
 }  // namespace
 }  // namespace uroce::transport

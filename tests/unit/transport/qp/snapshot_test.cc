@@ -471,7 +471,7 @@ TEST_F(SnapshotErrors, AnotherVersionIsRefused) {
   Bytes snapshot = hosts.left_qp_->leave_engine(hosts.now_);
   snapshot[4] = std::byte{kSnapshotVersion + 1};
   EXPECT_EQ(refusal(hosts, snapshot),
-            "cannot read the snapshot for QP 0x11: version is 11; this release reads 8 to 10: move the QP with a "
+            "cannot read the snapshot for QP 0x11: version is 12; this release reads 8 to 11: move the QP with a "
             "release that "
             "writes one of them");
 }
