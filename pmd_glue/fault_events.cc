@@ -1,8 +1,10 @@
 #include "pmd_glue/fault_events.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "base/peer_list.h"
 #include "control/completion_faults.h"
 #include "control/engine_of.h"
 #include "control/packet_sender.h"
@@ -65,10 +67,17 @@ void FaultEvents::at_places(const faults::Rule& rule, Work work) const {
   }
 }
 
-std::optional<FaultEvents::Due> FaultEvents::run(const Due& due, Nanos now) const {
+std::optional<FaultEvents::Due> FaultEvents::run(const Due& due, Nanos now) {
   const faults::Rule& rule = due.rule->rule;
-  if (rule.action == faults::Action::link_down) {
-    at_places(rule, [&](const Place& place) { place.port->cut(!due.ends); });
+  const bool is_of_link = rule.action == faults::Action::link_down;
+  if (is_of_link || rule.action == faults::Action::gid_gone) {
+    if (is_of_link) {
+      at_places(rule, [&](const Place& place) { place.port->cut(!due.ends); });
+    } else {
+      std::erase(gone_, due.rule);
+      if (!due.ends && due.rule->fires(due.at)) gone_.push_back(due.rule);
+      take_gids_away();
+    }
     if (due.ends) return std::nullopt;
     return Due{.at = due.rule->end(), .ends = true, .rule = due.rule};
   }
@@ -77,6 +86,19 @@ std::optional<FaultEvents::Due> FaultEvents::run(const Due& due, Nanos now) cons
   }
   if (due.left <= 1) return std::nullopt;
   return Due{.at = due.at + rule.after, .left = due.left - 1, .rule = due.rule};
+}
+
+void FaultEvents::take_gids_away() const {
+  for (const Place& place : places_) {
+    faults::Rules its;
+    std::ranges::copy_if(gone_, std::back_inserter(its), [&](const auto& one) {
+      return one->rule.device.empty() || one->rule.device == place.device->config().name;
+    });
+    const auto is_gone = [its](const Gid& gid) {
+      return std::ranges::any_of(its, [&](const auto& one) { return PeerList(one->rule.gids).takes(gid); });
+    };
+    (void)place.device->leave_out_gids(is_gone);
+  }
 }
 
 void FaultEvents::raise(control::Device& device, const faults::Rule& rule) {

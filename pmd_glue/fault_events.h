@@ -1,4 +1,4 @@
-// Fault rules that raise events and take links away, each at its time.
+// Fault rules that raise events, and take links and addresses away, each at its time.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class FaultEvents {
   void add_place(Place place);
   /// Rules that have just begun; those of other subjects are ignored.
   void add(const faults::Rules& rules);
-  /// All rules but these have ended: links that were down for them come back.
+  /// All rules but these have ended: links and addresses that were away for them come back.
   void keep(const faults::Rules& rules);
   /// Does what is due, and returns when the next is due.
   Nanos take_turn(Nanos now);
@@ -34,16 +34,18 @@ class FaultEvents {
   struct Due {
     Nanos at{0};
     uint64_t left = 1;  ///< how often it is still to be raised
-    bool ends = false;  ///< the link comes back
+    bool ends = false;  ///< what was taken away comes back
     std::shared_ptr<faults::ActiveRule> rule{};
   };
   template <class Work>
   void at_places(const faults::Rule& rule, Work work) const;
   /// Returns what is due after this, if anything.
-  std::optional<Due> run(const Due& due, Nanos now) const;
+  std::optional<Due> run(const Due& due, Nanos now);
   static void raise(control::Device& device, const faults::Rule& rule);
+  void take_gids_away() const;
 
   std::vector<Place> places_;
+  faults::Rules gone_;  // for which addresses are away
   std::vector<Due> due_;
 };
 

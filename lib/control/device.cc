@@ -47,6 +47,7 @@ Device::Device(DeviceConfig config, DeviceHost& host, uint32_t index_bits)
       index_bits_(index_bits),
       gids_(std::move(config_.gids)),
       former_(gids_),
+      addresses_(gids_),
       objects_(config_.name, {.max_qp = config_.settings.max_qp, .max_mr = config_.settings.max_mr},
                config_.seed.derive("keys")),
       events_(objects_.cqs()),

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -85,6 +86,9 @@ class Device {
   Result<void> set_gids(std::span<const Gid> wanted);
   /// The same without waiting, for at most 256 addresses. On false, call again a little later.
   bool try_set_gids(std::span<const Gid> wanted);
+  /// For faults on purpose: of the addresses that the port has, now or later, `gone` leaves some out of the table, as
+  /// if set_gids() had taken them away; nullptr leaves out none. Errors: as set_gids().
+  Result<void> leave_out_gids(std::function<bool(const Gid&)> gone);
   /// Reports a link change to every session.
   void report_link(bool up);
   /// The port's card has gone for good.
@@ -156,14 +160,19 @@ class Device {
   bool is_ours(const Gid& gid) const;
   /// Whether the table changed. The caller holds the control lock.
   Result<bool> change_gids(std::span<const Gid> wanted);
+  /// The same, and tells engines and sessions.
+  Result<void> put_gids(std::span<const Gid> wanted);
   /// The table without its empty entries.
   std::vector<Gid> used_gids() const;
 
   DeviceConfig config_;
   uint32_t index_bits_;
   mutable std::mutex gids_mutex_;
-  std::vector<Gid> gids_;    // guarded by gids_mutex_
-  std::vector<Gid> former_;  // the last address of each entry; guarded by the control lock
+  std::vector<Gid> gids_;  // guarded by gids_mutex_
+  // Guarded by the control lock.
+  std::vector<Gid> former_;                     // the last address of each entry
+  std::vector<Gid> addresses_;                  // of the port
+  std::function<bool(const Gid&)> left_out_{};  // of these
   ObjectRegistry objects_;
   EventRouter events_;
   std::atomic<uint64_t> link_downs_{0};

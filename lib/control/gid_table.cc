@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -43,11 +44,12 @@ Result<bool> Device::change_gids(std::span<const Gid> wanted) {
   }
   std::vector<Gid> next = gids();
   const std::vector<Gid> before = next;
+  const auto is_there = [&](const Gid& gid) { return !left_out_ || !left_out_(gid); };
   for (Gid& gid : next) {
-    if (std::ranges::find(wanted, gid) == wanted.end()) gid = {};
+    if (std::ranges::find(wanted, gid) == wanted.end() || !is_there(gid)) gid = {};
   }
   for (const Gid& gid : wanted) {
-    if (std::ranges::find(next, gid) != next.end()) continue;
+    if (!is_there(gid) || std::ranges::find(next, gid) != next.end()) continue;
     const auto place = place_for(gid, next, former_);
     if (!place)
       return fail(ENOMEM, fmt::format("{}: the GID table is full, with {} entries; remove addresses from the port",
@@ -58,6 +60,7 @@ Result<bool> Device::change_gids(std::span<const Gid> wanted) {
     }
     next[*place] = former_[*place] = gid;
   }
+  addresses_.assign(wanted.begin(), wanted.end());
   if (next == before) return false;
   const std::scoped_lock guard(gids_mutex_);
   gids_ = std::move(next);
@@ -67,6 +70,18 @@ Result<bool> Device::change_gids(std::span<const Gid> wanted) {
 Result<void> Device::set_gids(std::span<const Gid> wanted) {
   const auto lock = runner_.lock();
   if (auto alive = check_alive(); !alive) return alive;
+  return put_gids(wanted);
+}
+
+Result<void> Device::leave_out_gids(std::function<bool(const Gid&)> gone) {
+  const auto lock = runner_.lock();
+  if (auto alive = check_alive(); !alive) return alive;
+  left_out_ = std::move(gone);
+  const std::vector<Gid> all = addresses_;
+  return put_gids(all);
+}
+
+Result<void> Device::put_gids(std::span<const Gid> wanted) {
   const auto changed = change_gids(wanted);
   if (!changed) return std::unexpected(changed.error());
   if (!*changed) return {};
@@ -90,7 +105,7 @@ Result<void> Device::adopt_gids(const std::vector<Gid>& former) {
                                     config_.name, former.size(), kMostEntries));
   }
   const auto lock = runner_.lock();
-  const std::vector<Gid> now = used_gids();
+  const std::vector<Gid> now = addresses_;
   former_ = former;
   {
     const std::scoped_lock guard(gids_mutex_);

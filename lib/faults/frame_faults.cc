@@ -92,6 +92,7 @@ void FrameFaults::apply(ActiveRule& rule, uint64_t draw, Way way, const wire::Pa
       return;
     case Action::fail:
     case Action::raise:
+    case Action::gid_gone:
     case Action::hold:
     case Action::batch:
     case Action::shuffle:

@@ -125,6 +125,10 @@ Result<void> check_together(std::string_view action, const Rule& rule, std::span
   if (rule.action == Action::link_down && (has("object") || has("count"))) {
     return refuse(action, "it has device= and after= alone");
   }
+  if (rule.action == Action::gid_gone && (has("object") || has("count"))) {
+    return refuse(action, "it has gid=, device= and after= alone");
+  }
+  if (has("gid") && rule.action != Action::gid_gone) return refuse("gid=", "only gid_gone has it");
   if (has("nth") && has("every")) return refuse("every=", "a rule has nth= or every=, not both");
   return {};
 }

@@ -31,6 +31,7 @@ enum class Action : uint8_t {
   fail,
   raise,
   link_down,
+  gid_gone,
   hold,
   batch,
   shuffle,
@@ -77,6 +78,7 @@ struct Rule {
   uint16_t reason = static_cast<uint16_t>(message::RejReason::consumer_reject);  ///< of a reject
   std::optional<AsyncEventType> event{};  ///< that is raised; without it one of a completion
   std::optional<uint32_t> object{};       ///< its number; without it all of the event's kind, or all queues
+  std::vector<Prefix> gids{};             ///< that are gone; empty: all
   std::string device{};                   ///< empty: all
   // The frames.
   Direction direction{};

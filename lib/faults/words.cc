@@ -114,6 +114,10 @@ Result<void> read_delay(std::string_view value, Rule& rule) {
   return put(read_time(value), [&](Nanos time) { rule.delay = time; });
 }
 
+Result<void> read_length(std::string_view value, Rule& rule) {
+  return put(read_time(value), [&](Nanos time) { rule.length = time; });
+}
+
 Result<void> read_together(std::string_view value, Rule& rule) {
   return put(read_number(value, 2, kMostTogether), [&](uint64_t n) { rule.together = static_cast<uint32_t>(n); });
 }
@@ -143,8 +147,9 @@ constexpr ActionRow kActions[] = {
      [](std::string_view v, Rule& r) { return put(read_error(v), [&](int error) { r.error = error; }); }},
     {Action::raise, "raise", "EVENT", kOfEvents, "As in libibverbs: qp_fatal, gid_change; or completion, without one",
      read_event},
-    {Action::link_down, "link_down", "TIME", kOfEvents, "port_err, no frames, port_active",
-     [](std::string_view v, Rule& r) { return put(read_time(v), [&](Nanos time) { r.length = time; }); }},
+    {Action::link_down, "link_down", "TIME", kOfEvents, "port_err, no frames, port_active", read_length},
+    {Action::gid_gone, "gid_gone", "TIME", kOfEvents, "GIDs leave the table, and come back: gid_change twice",
+     read_length},
     {Action::hold, "hold", "TIME", kOfCompletions, "Completions come later, in their order", read_delay},
     {Action::batch, "batch", "N", kOfCompletions, "N completions come at once, or all after 10 ms", read_together},
     {Action::shuffle, "shuffle", "N", kOfCompletions, "Likewise, but work queues change places", read_together},
@@ -191,6 +196,11 @@ constexpr WordRow kWords[] = {
      [](std::string_view v, Rule& r) {
        return put(read_number(v, 1, kMost24Bits), [&](uint64_t n) { r.object = static_cast<uint32_t>(n); });
      }},
+    {"gid", "10.117.0.1, fe80::/64", kOfEvents, "Of `gid_gone`: else all; takes a list",
+     [](std::string_view v, Rule& r) {
+       if (v.empty()) return Result<void>(fail(EINVAL, "it must be an address or a prefix, like 10.117.0.1"));
+       return put(net::parse_prefixes(v), [&](const std::vector<Prefix>& gids) { r.gids = gids; });
+     }},
     {"nth", "3, 3-5", kOfChosen, "Only these of the chosen ones",
      [](std::string_view v, Rule& r) {
        return put(read_range(v, 1, UINT64_MAX), [&](const Span<uint64_t>& range) { r.nth = range; });
@@ -207,8 +217,7 @@ constexpr WordRow kWords[] = {
      [](std::string_view v, Rule& r) { return put(read_number(v, 0, UINT64_MAX), [&](uint64_t n) { r.seed = n; }); }},
     {"after", "2s", kOfAll, "Only from then on",
      [](std::string_view v, Rule& r) { return put(read_time(v), [&](Nanos time) { r.after = time; }); }},
-    {"for", "500ms", kOfChosen, "Only so long",
-     [](std::string_view v, Rule& r) { return put(read_time(v), [&](Nanos time) { r.length = time; }); }},
+    {"for", "500ms", kOfChosen, "Only so long", read_length},
     {"reason", "28", kOfFrames, "Of `answer reject`; else 28",
      [](std::string_view v, Rule& r) {
        return put(read_number(v, 1, 65535), [&](uint64_t n) { r.reason = static_cast<uint16_t>(n); });

@@ -15,6 +15,7 @@ from harness import BUILD, IDLE, eal
 UROCE = BUILD / "apps" / "uroce" / "uroce"
 EVENTS = BUILD / "tests" / "system" / "clients" / "client_events"
 COMPLETIONS = BUILD / "tests" / "system" / "clients" / "client_completions"
+GIDS = BUILD / "tests" / "system" / "clients" / "client_gids"
 MAKER = BUILD / "tests" / "system" / "clients" / "client_maker"
 VERIFIER = BUILD / "tests" / "system" / "clients" / "client_verifier"
 SUCCESS = "sent {0} received {0} wrong 0 gaps 0"
@@ -389,6 +390,39 @@ class Live(verbs.SharedCase, Case):
         self.add("link_down", "50ms")
         self.assertEqual(self.told(program), ["async 10 port", "async 9 port", "qp state 1, port state 4"])
         self.succeeds()
+
+    def test_gids_leave_the_table_and_come_back(self):
+        """New queue pairs cannot have them. Those that have them keep them, as on a card."""
+        begin = self.directory / "begin"
+        sender = self.verifier("--begin", begin, "--patience", 60_000)
+        sender.wait_for("qps", 30)
+        program = self.start(self.words(GIDS, "uroce0", 2), env=self.env)
+        program.wait_for("connects\n", 30)
+        self.add("gid_gone", "60s", "gid=10.117.0.1")
+        program.wait_for("EINVAL", 30)
+        begin.touch()
+        self.assertIn(SUCCESS.format(20), self.finish(sender, 60))
+        self.assertEqual(self.hits(), [1])
+        self.uroce("fault", "clear")
+        table, without, after = self.finish(program, 60).splitlines()
+        self.assertEqual(after, table)
+        self.assertEqual(without, table.replace("::ffff:10.117.0.1 connects", "none EINVAL"))
+        self.succeeds()
+
+    def test_all_gids_of_a_device_leave_for_a_while(self):
+        self.need("rping")
+        program = self.start(self.words(GIDS, "uroce1", 2), env=self.env)
+        program.wait_for("connects\n", 30)
+        self.add("gid_gone", "50ms", "device=uroce1")
+        # The table between the two events depends on the program's speed.
+        table, _, after = self.finish(program, 60).splitlines()
+        self.assertEqual(after, table)
+        program = self.start(self.words(GIDS, "uroce1", 1), env=self.env)
+        program.wait_for("connects\n", 30)
+        self.add("gid_gone", "60s", "device=uroce1")
+        self.assertEqual(self.finish(program, 60).splitlines(), [table, "none EINVAL, none EINVAL"])
+        self.uroce("fault", "clear")
+        self.assertIn("ping data: rdma-ping-0", self.ping())
 
     def ping(self):
         """A client's output. It connects, sends one ping, and disconnects."""

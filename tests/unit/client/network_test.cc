@@ -128,6 +128,22 @@ TEST_P(NetworkTest, AddressesMayAllGoAndComeBackWithoutWaiting) {
   connect(*a_, qa, *b_, qb);
 }
 
+TEST_P(NetworkTest, AddressesThatAreLeftOutComeBack) {
+  const auto before = must(a_->context.gids());
+  must(device().leave_out_gids([&](const Gid& gid) { return gid == before[0]; }));
+  EXPECT_EQ(must(a_->context.gids()), (std::vector{Gid{}, before[1]}));
+  test::expect_error(a_->make_qp({}).connect({gid(1), 99, 0}, {}), EINVAL, "is empty");
+  must(device().set_gids(std::vector{before[1], before[0], kNew}));
+  EXPECT_EQ(must(a_->context.gids()), (std::vector{Gid{}, before[1], kNew})) << "the port has it again";
+  must(device().leave_out_gids(nullptr));
+  EXPECT_EQ(must(a_->context.gids()), (std::vector{before[0], before[1], kNew}));
+  for (int i = 0; i < 3; ++i) {
+    const auto event = a_->context.next_async_event(std::chrono::seconds(20));
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->type, AsyncEventType::gid_change);
+  }
+}
+
 TEST_P(NetworkTest, SaysWhatIsWrongWithAddresses) {
   test::expect_error(device().set_gids(std::vector(257, kNew)), EINVAL, "at most 256");
   test::expect_error(device().set_gids(std::vector(1, Gid{})), EINVAL, "zero");

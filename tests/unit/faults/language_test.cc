@@ -133,8 +133,14 @@ TEST(FaultLanguage, RulesOfEventsHaveWordsOfTheirOwn) {
   EXPECT_EQ(parse_rule("link_down 2s after=1s")->length, std::chrono::seconds(2));
   expect_error("raise", "raise", "EVENT");
   expect_error("raise qp_fatl", "qp_fatl", "it must be completion, cq_err, qp_fatal");
-  expect_error("raise qp_fatal qpn=3", "qpn=3", "behind the action may stand device=, object=, count=, after=");
+  expect_error("raise qp_fatal qpn=3", "qpn=3", "behind the action may stand device=, object=, gid=, count=, after=");
   expect_error("link_down 2s count=2", "link_down", "device= and after= alone");
+  const auto gone = parse_rule("gid_gone 2s gid=10.0.0.2,fe80::/64");
+  EXPECT_EQ(gone->length, std::chrono::seconds(2));
+  EXPECT_EQ(gone->gids.size(), 2);
+  expect_error("gid_gone 2s object=2", "gid_gone", "gid=, device= and after= alone");
+  expect_error("gid_gone 2s gid=uroce0", "gid=uroce0", "uroce0");
+  expect_error("link_down 2s gid=10.0.0.2", "gid=", "only gid_gone has it");
 }
 
 TEST(FaultLanguage, AnswersStallsAndMessagesOfConnections) {
