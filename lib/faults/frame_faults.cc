@@ -22,8 +22,7 @@ bool can_corrupt(const Rule& rule, const wire::Packet& packet) {
   return bytes > rule.at.value_or(0);
 }
 
-/// Answers go the other way.
-Way back(Way way) { return way == Way::rx ? Way::tx : way == Way::tx ? Way::rx : Way::loopback; }
+bool sends_naks(const Rule& rule) { return rule.action == Action::answer && rule.answer != Answer::reject; }
 
 }  // namespace
 
@@ -34,6 +33,7 @@ FrameFaults::FrameFaults(const Rules& rules, std::string_view device, std::size_
     return acts_on_frames(one->rule.subject, one->rule.action) &&
            (one->rule.device.empty() || one->rule.device == device);
   });
+  answers_ = qps != nullptr && std::ranges::any_of(rules_, [](const auto& one) { return sends_naks(one->rule); });
 }
 
 std::optional<uint32_t> FrameFaults::own_qp(Way way, const wire::Packet& packet) const {
@@ -41,22 +41,46 @@ std::optional<uint32_t> FrameFaults::own_qp(Way way, const wire::Packet& packet)
   return way == Way::tx ? qps_->sender_of(way, packet) : std::optional(packet.bth.dest_qpn);
 }
 
-bool FrameFaults::can_act(const Rule& rule, Way way, const wire::Packet& packet) const {
+bool FrameFaults::can_act(const Rule& rule, Way way, const wire::Packet& packet, const Fate& fate) const {
   switch (rule.action) {
     case Action::corrupt: return can_corrupt(rule, packet);
     case Action::answer:
       if (!has_answer(rule, packet)) return false;
-      return rule.answer == Answer::reject || (qps_ != nullptr && qps_->sender_of(way, packet));
+      return rule.answer == Answer::reject ||
+             (fate.responder != nullptr && fate.responder->turn_of(packet.bth.psn) != Responder::Turn::never);
     case Action::end_qp: return own_qp(way, packet).has_value();
     default: return true;
   }
 }
 
-void FrameFaults::answer(const Rule& rule, Way way, const wire::Packet& packet, Fate& fate) {
-  std::array<std::byte, kLongestAnswer> frame;
-  const auto asker = rule.answer == Answer::reject ? std::optional(wire::kGsiQpn) : qps_->sender_of(way, packet);
-  const std::size_t length = write_answer(rule, packet, asker.value_or(0), frame);
-  keep(held_->hold(back(way), std::span(frame).first(length), fate.due), fate);
+void FrameFaults::answer(const ActiveRule& rule, Way way, const wire::Packet& packet, Fate& fate) {
+  std::array<std::byte, kLongestAnswer> room;
+  const bool rejects = rule.rule.answer == Answer::reject;
+  const uint32_t asker = rejects ? wire::kGsiQpn : fate.asker;
+  const auto frame = std::span(room).first(write_answer(rule.rule, packet, asker, room));
+  if (rejects || fate.responder->turn_of(packet.bth.psn) == Responder::Turn::now) {
+    keep(held_->hold(back(way), frame, fate.due), fate);
+  } else {
+    fate.responder->wait(packet.bth.psn, rule.number, frame);
+  }
+}
+
+Responder* FrameFaults::follow(Way way, const wire::Packet& packet, std::span<const std::byte> frame, Nanos now,
+                               uint32_t& asker) {
+  const auto transport = wire::transport_of(packet.bth.opcode);
+  if (transport != wire::Transport::rc && transport != wire::Transport::xrc && packet.bth.opcode != wire::Opcode::sack)
+    return nullptr;
+  // A frame that is corrupt tells nothing.
+  if (!answers_ || !wire::parse(frame, wire::Icrc::check)) return nullptr;
+  if (!packet.op().flags.has(wire::Op::request)) {
+    const auto nak = responders_.note_response(way, packet);
+    if (!nak.empty()) keep(held_->hold(way, nak, now), {});
+    return nullptr;
+  }
+  const auto sender = qps_->sender_of(way, packet);
+  if (!sender) return nullptr;
+  asker = *sender;
+  return &responders_.of_request(way, packet, asker);
 }
 
 void FrameFaults::apply(ActiveRule& rule, uint64_t draw, Way way, const wire::Packet& packet,
@@ -83,7 +107,7 @@ void FrameFaults::apply(ActiveRule& rule, uint64_t draw, Way way, const wire::Pa
     case Action::answer:
       fate.lost = true;
       fate.keeper = &rule;
-      answer(rule.rule, way, packet, fate);
+      answer(rule, way, packet, fate);
       return;
     case Action::stall: stall_ += rule.rule.delay; return;
     case Action::end_qp:
@@ -116,8 +140,13 @@ bool FrameFaults::take(Way way, std::span<std::byte> frame, Nanos now) {
     if (own && std::ranges::find(ended_, *own) != ended_.end()) return false;
   }
   Fate fate{.due = now};
+  fate.responder = follow(way, *packet, frame, now, fate.asker);
+  if (fate.responder != nullptr && fate.responder->loses(packet->bth.psn)) {
+    acted_ = fate.responder->rule();
+    return false;
+  }
   for (const auto& rule : rules_) {
-    if (!chooses(rule->rule, way, *packet) || !can_act(rule->rule, way, *packet)) continue;
+    if (!chooses(rule->rule, way, *packet) || !can_act(rule->rule, way, *packet, fate)) continue;
     const auto draw = rule->fires(now);
     if (!draw) continue;
     counters_.injected.add();

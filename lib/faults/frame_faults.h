@@ -13,6 +13,7 @@
 #include "base/counter.h"
 #include "base/time.h"
 #include "faults/held_frames.h"
+#include "faults/responders.h"
 #include "faults/rule_set.h"
 #include "wire/packet.h"
 
@@ -45,6 +46,7 @@ class FrameFaults {
   void succeed(FrameFaults& before) {
     std::swap(held_, before.held_);
     std::swap(ended_, before.ended_);
+    if (answers_) std::swap(responders_, before.responders_);
   }
   /// Asks the rules about a frame of RoCE, and may change its bytes. True: it goes on now. False: it is lost, or kept
   /// for release(). Other frames go on.
@@ -72,14 +74,19 @@ class FrameFaults {
     uint32_t overtakers = 0;
     Nanos due{0};
     ActiveRule* keeper = nullptr;  ///< the rule that has the frame kept
+    Responder* responder = nullptr;
+    uint32_t asker = 0;  ///< the queue pair that gets the responder's answers
   };
   /// Whether the rule can do its work on a frame: what it cannot change, it neither chooses nor counts.
-  bool can_act(const Rule& rule, Way way, const wire::Packet& packet) const;
+  bool can_act(const Rule& rule, Way way, const wire::Packet& packet, const Fate& fate) const;
   void apply(ActiveRule& rule, uint64_t draw, Way way, const wire::Packet& packet, std::span<std::byte> frame,
              Fate& fate);
+  /// Notes what the frame tells of responders. Returns the one that a request is for, where a NAK may answer it,
+  /// and the queue pair that gets the answer.
+  Responder* follow(Way way, const wire::Packet& packet, std::span<const std::byte> frame, Nanos now, uint32_t& asker);
   /// The queue pair that the frame comes from, or goes to, on this side.
   std::optional<uint32_t> own_qp(Way way, const wire::Packet& packet) const;
-  void answer(const Rule& rule, Way way, const wire::Packet& packet, Fate& fate);
+  void answer(const ActiveRule& rule, Way way, const wire::Packet& packet, Fate& fate);
   void keep(bool kept, const Fate& fate);
 
   Rules rules_;
@@ -88,6 +95,8 @@ class FrameFaults {
   Nanos stall_{0};
   uint32_t acted_ = 0;
   std::vector<uint32_t> ended_;
+  bool answers_ = false;  // there are rules that send NAKs
+  Responders responders_;
   std::unique_ptr<HeldFrames> held_;
 };
 

@@ -7,13 +7,12 @@ import harness
 import verbs
 from verbs import RUN
 
-# A NAK acknowledges all packets before its own (IBTA vol. 1, 9.7.5.2). So an answer in the peer's place takes lost ones for arrived,
-# and stands apart from rules that lose some. ACKs are not lost: the last one's program may be gone before the retry.
+# ACKs are not lost: the last one's program may be gone before the retry.
 FAULTS = {
     "none": "",
-    "lost": "drop opcode=send* probability=0.02 seed=1\ndrop opcode=read* probability=0.02 seed=2",
-    "refused": "answer rnr rx opcode=send* every=50",
-    "disordered": "reorder 3 probability=0.02 seed=3\nduplicate every=31\ncorrupt payload probability=0.01 seed=4",
+    "lost": "drop opcode=send* probability=0.02 seed=1\ndrop opcode=read* probability=0.02 seed=2\n"
+            "answer rnr rx opcode=send* every=50\nanswer psn opcode=send* every=70\n"
+            "reorder 3 probability=0.02 seed=3\nduplicate every=31\ncorrupt payload probability=0.01 seed=4",
     "late": "delay 1ms probability=0.02 seed=2\nhold 100us every=3\nshuffle 4 every=5 seed=5\nlate_event 1ms every=2",
 }
 # Starts a server, and a client once somebody listens.

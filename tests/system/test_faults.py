@@ -245,6 +245,21 @@ class Live(verbs.SharedCase, Case):
                     self.assertGreaterEqual(grown()[0], 2)
                     self.uroce("fault", "clear")
 
+    def test_answers_beside_lost_packets(self):
+        """A NAK acknowledges all packets before its own (IBTA vol. 1, 9.7.5.2), and some have not arrived."""
+        lost = (("drop", "opcode=send_only", "probability=0.05", "seed=1"), ("drop", "opcode=ack", "probability=0.05", "seed=2"),
+                ("corrupt", "header", "opcode=send_only", "probability=0.05", "seed=3"))
+        for devices in (("uroce0", "uroce1"), ("uroce0", "uroce0")):
+            for way in ("rx", "tx"):
+                with self.subTest(devices=devices, way=way):
+                    for rule in lost:
+                        self.add(*rule)
+                    self.add("answer", "rnr", way, "opcode=send_only", "every=7")
+                    self.add("answer", "psn", way, "opcode=send_only", "every=11")
+                    self.succeeds("--window", 16, messages=400, devices=devices)
+                    self.assertTrue(all(self.hits()[-2:]), self.hits())
+                    self.uroce("fault", "clear")
+
     def test_answers_that_end_the_sender(self):
         for answer, status in (("invalid", 9), ("access", 10), ("operational", 11)):
             for way in ("rx", "tx"):

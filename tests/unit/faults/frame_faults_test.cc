@@ -79,6 +79,8 @@ class Wire {
 
 using Psns = std::vector<uint32_t>;
 
+wire::Route to_peer() { return test::route_between(Gid::from_ipv4(test::kHere), Gid::from_ipv4(test::kPeer)); }
+
 TEST(FrameFaults, DropsTheNth) {
   Wire wire("drop rx nth=3");
   wire.pass_psns(1, 5);
@@ -244,8 +246,7 @@ TEST(FrameFaults, ThrottlesAllChosenFramesTogether) {
 TEST(FrameFaults, APartitionCutsBothDirections) {
   Wire wire("partition peer=192.0.2.2");
   wire.pass_psns(1, 2);
-  const auto to_peer = test::route_between(Gid::from_ipv4(test::kHere), Gid::from_ipv4(test::kPeer));
-  wire.pass(test::frame("RC SEND_ONLY qp=0x12 psn=3 payload=4", to_peer), Way::tx);
+  wire.pass(test::frame("RC SEND_ONLY qp=0x12 psn=3 payload=4", to_peer()), Way::tx);
   const auto elsewhere = test::route_between(Gid::from_ipv4(test::kHere), Gid::from_ipv4(test::kPeer + 1));
   wire.pass(test::frame("RC SEND_ONLY qp=0x12 psn=4 payload=4", elsewhere), Way::tx);
   EXPECT_EQ(wire.psns(), (Psns{4}));
@@ -360,6 +361,103 @@ TEST(FrameFaults, AnswersWhatIsSentAsThePeer) {
   Wire wire("answer access tx");
   const wire::Packet nak = answer_to(wire, "RC WRITE_ONLY qp=0x34 psn=7 va=0 rkey=1 len=8 payload=8", Way::tx);
   EXPECT_EQ(nak.bth.dest_qpn, 0x12);
+}
+
+/// An acknowledgment by the responder here, and what goes out.
+void acknowledge(Wire& wire, uint32_t psn, std::string_view words = "RC ACK qp=0x34 syndrome=ack credits=31 msn=1") {
+  wire.pass(test::frame(std::string(words) + " psn=" + std::to_string(psn), to_peer()), Way::tx);
+}
+
+/// The PSNs of the NAKs that a rule has sent.
+Psns naks(const Wire& wire) {
+  Psns all;
+  for (const Bytes& frame : wire.out) {
+    const auto packet = wire::parse(frame);
+    if (packet && packet->op().flags.has(wire::Op::aeth) && packet->aeth.syndrome == wire::Aeth::rnr(12)) {
+      EXPECT_EQ(packet->bth.dest_qpn, 0x34);
+      all.push_back(packet->bth.psn.value());
+    }
+  }
+  return all;
+}
+
+// IBTA vol. 1, 9.7.5.2: a NAK acknowledges all packets before its own.
+TEST(FrameFaults, AnAnswerWaitsForWhatWasLostBefore) {
+  Wire wire("drop psn=2 count=1\nanswer rnr psn=4 count=1");
+  wire.pass_psns(1, 4);
+  EXPECT_EQ(naks(wire), Psns{}) << "the responder lacks 2";
+  acknowledge(wire, 1);
+  wire.pass_psns(2, 4);
+  EXPECT_EQ(naks(wire), Psns{}) << "nobody knows that it has 3";
+  EXPECT_EQ(wire.psns(), (Psns{1, 3, 1, 2, 3})) << "4 is lost as long as its NAK waits";
+  acknowledge(wire, 3);
+  EXPECT_EQ(naks(wire), (Psns{4}));
+  wire.pass_psns(4, 4);
+  EXPECT_EQ(wire.psns().back(), 4) << "its requester sends it again";
+  EXPECT_EQ(wire.rule(1).hits, 1);
+}
+
+TEST(FrameFaults, ResponsesTellWhatTheResponderExpects) {
+  constexpr std::string_view kKinds[] = {"RC ACK qp=0x34 syndrome=nak code=0 msn=1",
+                                         "RC ACK qp=0x34 syndrome=rnr timer=1 msn=1",
+                                         "SACK qp=0x34 syndrome=nak code=0 msn=1"};
+  for (const std::string_view kind : kKinds) {
+    Wire wire("answer rnr psn=3");
+    wire.pass_psns(1, 3);
+    acknowledge(wire, 2, kind);
+    EXPECT_EQ(naks(wire), Psns{}) << kind;
+    acknowledge(wire, 3, kind);
+    EXPECT_EQ(naks(wire), (Psns{3})) << kind;
+  }
+  Wire read("answer rnr psn=12");
+  read.pass(test::frame("RC READ_REQUEST qp=0x12 psn=10 va=0 rkey=1 len=2048"));
+  read.pass_psns(12, 12);
+  acknowledge(read, 10, "RC READ_RESPONSE_FIRST qp=0x34 syndrome=ack credits=31 msn=1 payload=1024");
+  EXPECT_EQ(naks(read), Psns{});
+  acknowledge(read, 11, "RC READ_RESPONSE_LAST qp=0x34 syndrome=ack credits=31 msn=2 payload=1024");
+  EXPECT_EQ(naks(read), (Psns{12}));
+}
+
+TEST(FrameFaults, ACorruptResponseTellsNothing) {
+  Wire wire("answer rnr psn=3");
+  wire.pass_psns(1, 3);
+  Bytes ack = test::frame("RC ACK qp=0x34 psn=2 syndrome=ack credits=31 msn=1", to_peer());
+  ack.back() ^= std::byte{1};
+  wire.pass(ack, Way::tx);
+  EXPECT_EQ(wire.out.size(), 3);
+  acknowledge(wire, 2);
+  EXPECT_EQ(naks(wire), (Psns{3}));
+}
+
+TEST(FrameFaults, AnAnswerDoesNotWaitForEver) {
+  Wire wire("answer rnr psn=3 count=1");
+  wire.pass_psns(1, 3);
+  for (int i = 0; i < 3; ++i) wire.pass_psns(3, 3);
+  EXPECT_EQ(wire.psns(), (Psns{1, 2, 3}));
+  acknowledge(wire, 3);
+  wire.pass_psns(2, 3);
+  EXPECT_EQ(naks(wire), Psns{}) << "the responder has both";
+}
+
+TEST(FrameFaults, AnotherConnectionOfAQueuePairBeginsAnew) {
+  Wire wire("answer rnr");
+  wire.pass_psns(1, 1);
+  wire.pass_psns(0x700000, 0x700000);
+  wire.pass_psns(5, 5);
+  EXPECT_EQ(naks(wire), (Psns{1, 0x700000, 5}));
+}
+
+TEST(FrameFaults, FollowsABoundedNumberOfConnections) {
+  Responders all;
+  const Bytes bytes = test::frame("RC SEND_ONLY qp=0x12 payload=64 psn=5");
+  const auto packet = wire::parse(bytes);
+  for (uint32_t asker = 0; asker < Responders::kMost; ++asker) {
+    EXPECT_EQ(all.of_request(Way::rx, *packet, asker).turn_of(Psn(5)), Responder::Turn::now);
+  }
+  const Bytes late = test::frame("RC ACK qp=0x5000 psn=6 syndrome=ack credits=31 msn=1", to_peer());
+  EXPECT_EQ(all.of_request(Way::rx, *packet, 0x5000).turn_of(Psn(5)), Responder::Turn::never) << "it may come back";
+  EXPECT_TRUE(all.note_response(Way::tx, *wire::parse(late)).empty());
+  EXPECT_EQ(all.of_request(Way::rx, *packet, 0x5000).turn_of(Psn(7)), Responder::Turn::now);
 }
 
 TEST(FrameFaults, AnswersNothingElse) {
