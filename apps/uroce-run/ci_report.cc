@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <ostream>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
 
 #include "client/fetch_rows.h"
+#include "descendants.h"
 #include "message/operator_messages.h"
 
 namespace uroce::run {
@@ -39,18 +41,6 @@ std::string name_of(const auto& row) { return row.command + kProcess + std::to_s
 /// A note is no misuse.
 bool misused(const CiProgram& program) {
   return std::ranges::any_of(program.misuses, [](const std::string& text) { return text.starts_with(kMisuse); });
-}
-
-std::vector<std::string> running_programs(client::DaemonLink& daemon) {
-  const auto rows = all_rows<message::ClientRows>(daemon, Op::list_clients, message::ListClients{},
-                                                  [](auto& next, const auto& row) { next.after = row.id; });
-  std::vector<std::string> names;
-  for (const message::ClientRow& row : rows) {
-    if (row.pid == getpid()) continue;
-    const std::string name = name_of(row);
-    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-  }
-  return names;
 }
 
 std::string quoted(const std::string& text) {
@@ -104,6 +94,17 @@ bool set_fail_on(CiOptions& options, const std::string& words) {
   return !words.empty();
 }
 
+std::vector<CiReport::Running> CiReport::running_programs(client::DaemonLink& daemon) {
+  const auto rows = all_rows<message::ClientRows>(daemon, Op::list_clients, message::ListClients{},
+                                                  [](auto& next, const auto& row) { next.after = row.id; });
+  std::vector<Running> all;
+  for (const message::ClientRow& row : rows) {
+    const Running one{.pid = row.pid, .name = name_of(row)};
+    if (row.pid != getpid() && std::ranges::find(all, one) == all.end()) all.push_back(one);
+  }
+  return all;
+}
+
 CiReport CiReport::of_daemon() {
   auto made = client::DaemonLink::of_program({});
   if (!made) throw std::runtime_error("the daemon does not tell what happened: " + made.error().text);
@@ -133,6 +134,25 @@ CiReport CiReport::of_daemon() {
   std::vector<CiProgram> all;
   for (auto& [client, program] : programs) all.push_back(std::move(program));
   return CiReport(std::move(all), std::move(running));
+}
+
+CiProgram& CiReport::program_of(const std::string& name) {
+  const auto found = std::ranges::find(programs_, name, &CiProgram::name);
+  if (found != programs_.end()) return *found;
+  return programs_.emplace_back(CiProgram{.name = name, .left = {}, .troubles = {}});
+}
+
+void CiReport::end_running() {
+  std::vector<pid_t> pids;
+  for (const Running& one : running_) pids.push_back(one.pid);
+  const auto all = end_descendants(pids);
+  for (const Running& one : running_) {
+    const auto ended = std::ranges::find(all, one.pid, &Ended::pid);
+    const int signal = ended == all.end() ? 0 : ended->signal;
+    const char* const by = signal == SIGTERM ? "; SIGTERM ended it" : signal == SIGKILL ? "; SIGKILL ended it" : "";
+    program_of(one.name).troubles.push_back("still had its devices 2 s after the command's end" + std::string(by));
+  }
+  running_.clear();
 }
 
 // A probe's line is "?fi_pingpong: TEXT" (lib/dropin/common/report.cc).
@@ -198,9 +218,6 @@ void CiReport::print(const CiOptions& options, std::ostream& out) const {
     for (const std::string& trouble : program.troubles) out << "uroce-run: " << program.name << ": " << trouble << '\n';
     for (const std::string& misuse : program.misuses) out << "uroce-run: " << program.name << ": " << misuse << '\n';
     if (!program.validated.empty()) out << "uroce-run: " << program.name << ": " << program.validated << '\n';
-  }
-  for (const std::string& name : running_) {
-    out << "uroce-run: " << name << " still runs, so nobody knows yet what it leaves\n";
   }
   if (!any_left() && !any_troubles()) {
     out << "uroce-run: no program left objects or had trouble\n";

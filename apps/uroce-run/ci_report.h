@@ -2,12 +2,16 @@
 // saw it.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <iosfwd>
 #include <map>
 #include <string>
 #include <vector>
+
+#include "client/daemon_link.h"
 
 namespace uroce::run {
 
@@ -32,11 +36,11 @@ struct CiProgram {
 
 class CiReport {
  public:
-  /// Asks the daemon, once no program but this one uses it; those that still do after 2 s are named. Throws
-  /// std::runtime_error.
+  /// Asks the daemon, once no program but this one uses it, or after 2 s. Throws std::runtime_error.
   static CiReport of_daemon();
-  explicit CiReport(std::vector<CiProgram> programs, std::vector<std::string> running = {})
-      : programs_(std::move(programs)), running_(std::move(running)) {}
+
+  /// Ends the programs that still use the daemon, where the command started them. It is a trouble of theirs.
+  void end_running();
 
   /// Takes out the refusals with which libraries learnt what the devices have: `refusals` is the file of
   /// collect_refusals().
@@ -57,8 +61,19 @@ class CiReport {
   bool any_troubles() const;
   bool any_misuses() const;
 
+  struct Running {
+    pid_t pid = 0;
+    std::string name;  ///< as of CiProgram
+    bool operator==(const Running&) const = default;
+  };
+  static std::vector<Running> running_programs(client::DaemonLink& daemon);
+  CiReport(std::vector<CiProgram> programs, std::vector<Running> running)
+      : programs_(std::move(programs)), running_(std::move(running)) {}
+  /// The program of this name. A new one stands at the end.
+  CiProgram& program_of(const std::string& name);
+
   std::vector<CiProgram> programs_;
-  std::vector<std::string> running_;
+  std::vector<Running> running_;
 };
 
 }  // namespace uroce::run

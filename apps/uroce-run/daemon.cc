@@ -97,6 +97,8 @@ class Start {
     if (!faults_.empty()) say_its_faults();
   }
 
+  const std::optional<DemoDaemon>& started() const { return daemon_; }
+
   void end_at_limit() {
     if (!daemon_ || !daemon_->alive())
       throw std::runtime_error("no daemon answered at " + socket_ + " within 60 s; uroce doctor says more");
@@ -190,11 +192,12 @@ void refuse_faults(const fs::path& faults) {
                            "; give it the rules by: uroce fault add --socket " + socket + " --file " + faults.string());
 }
 
-void bring_up_daemon(DaemonUse& use, const Places& places, const VerbsLibrary& verbs, const DaemonStart& how) {
+std::optional<DemoDaemon> bring_up_daemon(DaemonUse& use, const Places& places, const VerbsLibrary& verbs,
+                                          const DaemonStart& how) {
   Start start(use, places, how);
   const auto begin = std::chrono::steady_clock::now();
   while (!start.answers(verbs)) {
-    if (held_signal() != 0) return;
+    if (held_signal() != 0) return start.started();
     start.go_on();
     const auto waited = std::chrono::steady_clock::now() - begin;
     if (waited > kLimit) start.end_at_limit();
@@ -202,6 +205,7 @@ void bring_up_daemon(DaemonUse& use, const Places& places, const VerbsLibrary& v
     std::this_thread::sleep_for(kLook);
   }
   start.say_what_it_started(how.aloud);
+  return start.started();
 }
 
 }  // namespace uroce::run

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "message/socket_lock.h"
 #include "places.h"
+#include "process.h"
 #include "verbs_library.h"
 
 namespace uroce::run {
@@ -44,8 +46,9 @@ struct DaemonStart {
   bool keeps_user = false;
 };
 /// Makes a daemon answer at that socket: waits for one that is starting or ending, and starts one where there is none.
-/// Returns early when a signal is held. Throws std::runtime_error.
-void bring_up_daemon(DaemonUse& use, const Places& places, const VerbsLibrary& verbs, const DaemonStart& how);
+/// Returns early when a signal is held, and what it started, if anything. Throws std::runtime_error.
+std::optional<DemoDaemon> bring_up_daemon(DaemonUse& use, const Places& places, const VerbsLibrary& verbs,
+                                          const DaemonStart& how);
 /// Fault rules cannot be given to a daemon that is there.
 [[noreturn]] void refuse_faults(const std::filesystem::path& faults);
 

@@ -19,6 +19,7 @@
 
 #include "ci_report.h"
 #include "daemon.h"
+#include "descendants.h"
 #include "explain.h"
 #include "folder.h"
 #include "network.h"
@@ -53,7 +54,8 @@ share it, and it ends when no program uses it any more. The exit code is the com
   --misuses       print the words of all misuses (Markdown)
   --faults FILE   start the daemon with these fault rules (uroce fault words), which lose, delay or change frames on purpose
   --ci            for tests: start devices of the command's own, and print at the end which objects its programs left (queue
-                  pairs, regions, completions that were not polled, ...), what the daemon refused, and how queue pairs ended
+                  pairs, regions, completions that were not polled, ...), what the daemon refused, and how queue pairs ended.
+                  It ends programs that still use the devices 2 s after the command
   --junit FILE    with --ci: write that as JUnit XML, too
   --fail-on KIND  with --ci: exit with 1 after a good command whose programs left objects ("left"), had troubles
                   ("troubles"), misused verbs ("misuse", which validates), or any of several ("left,troubles")
@@ -164,6 +166,7 @@ int tell_ci(const CiOptions& options, const std::vector<std::string>& command, c
   report.forgive_probes(refused);
   std::ifstream found(misuses);
   report.add_misuses(found);
+  report.end_running();
   report.print(options, std::cerr);
   if (!options.junit.empty()) {
     std::ofstream file = open_junit(options);
@@ -172,6 +175,17 @@ int tell_ci(const CiOptions& options, const std::vector<std::string>& command, c
   }
   return report.exit_code(options, code);
 }
+
+/// A daemon of the command's own ends with it, whoever still uses it.
+struct OwnDaemon {
+  std::optional<DemoDaemon> daemon{};
+  OwnDaemon() = default;
+  OwnDaemon(const OwnDaemon&) = delete;
+  OwnDaemon& operator=(const OwnDaemon&) = delete;
+  ~OwnDaemon() {
+    if (daemon) daemon->end();
+  }
+};
 
 int run(const std::vector<std::string>& command, const Options& options) {
   if (!options.ci.junit.empty()) open_junit(options.ci);
@@ -193,11 +207,13 @@ int run(const std::vector<std::string>& command, const Options& options) {
   } else if (devices == 0) {
     choose_demo_socket();
   }
+  OwnDaemon own;
   // A daemon that began or ended between the two questions is noticed here.
   if (devices == 0 || kept == DaemonUse::Kept::ending || use.keep(socket_in_use()) != kept) {
-    bring_up_daemon(
+    auto started = bring_up_daemon(
         use, *places, verbs,
         {.folder = folder.path(), .faults = options.faults, .aloud = !options.ci.on, .keeps_user = options.ci.on});
+    if (options.ci.on) own.daemon = std::move(started);
   } else if (!options.faults.empty()) {
     refuse_faults(options.faults);
   }
@@ -226,8 +242,9 @@ int run(const std::vector<std::string>& command, const Options& options) {
     view.serve();
     return true;
   };
-  const int code =
-      run_program(keep_redirector(command, places->redirector), {{open.event_fds(), follow}, {{view.fd()}, serve}});
+  if (options.ci.on) adopt_orphans();
+  const int code = run_program(keep_redirector(command, places->redirector),
+                               {{open.event_fds(), follow}, {{view.fd()}, serve}}, options.ci.on);
   if (options.explain) print_refusals(refusals, std::cerr);
   return options.ci.on ? tell_ci(options.ci, command, refusals, misuses, code) : code;
 }

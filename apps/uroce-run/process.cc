@@ -10,10 +10,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 namespace uroce::run {
@@ -22,6 +25,12 @@ namespace {
 
 volatile sig_atomic_t child_pid = 0;
 volatile sig_atomic_t held = 0;
+
+/// Children of this process that ended, by reap(), with their status.
+std::map<pid_t, int> reaped;
+
+constexpr auto kDaemonEnds = std::chrono::seconds(5);
+constexpr auto kAskIfEnded = std::chrono::milliseconds(10);
 
 constexpr std::array kForwarded = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 /// The terminal sends these to the program, too, once it runs. This process must outlive it to clean up.
@@ -54,18 +63,26 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return out;
 }
 
+/// Takes leave of all children that have ended, orphans of others among them.
+void reap() {
+  int status = 0;
+  for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) reaped[pid] = status;
+}
+
 int wait_for(pid_t pid) {
   int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  while (!reaped.contains(pid) && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
+  if (const auto found = reaped.find(pid); found != reaped.end()) status = found->second;
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 /// Returns when the program has ended, or when nothing needs to be watched any more.
-void watch_until_end(pid_t pid, std::vector<Watch> watches) {
+void watch_until_end(pid_t pid, std::vector<Watch> watches, bool reaps) {
   // Debian 12's <sys/pidfd.h> is for C alone.
   const message::Fd ended(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  while (ended && !watches.empty()) {
+  while (ended && (reaps || !watches.empty())) {
+    if (reaps) reap();
     std::vector<pollfd> waited{{.fd = ended.get(), .events = POLLIN, .revents = 0}};
     for (const Watch& watch : watches) {
       for (const int fd : watch.fds) waited.push_back({.fd = fd, .events = POLLIN, .revents = 0});
@@ -113,8 +130,16 @@ DemoDaemon::DemoDaemon(const std::filesystem::path& program, message::SocketOwne
 }
 
 bool DemoDaemon::alive() {
-  if (pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) == pid_) pid_ = -1;
+  if (pid_ > 0 && (reaped.contains(pid_) || waitpid(pid_, nullptr, WNOHANG) == pid_)) pid_ = -1;
   return pid_ > 0;
+}
+
+void DemoDaemon::end() {
+  if (!alive()) return;
+  ::kill(pid_, SIGTERM);
+  const auto limit = std::chrono::steady_clock::now() + kDaemonEnds;
+  while (alive() && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(kAskIfEnded);
+  kill();
 }
 
 void DemoDaemon::kill() {
@@ -130,7 +155,8 @@ void hold_signals() {
 
 int held_signal() { return held; }
 
-int run_program(const std::vector<std::string>& command, std::vector<Watch> watches) {
+int run_program(const std::vector<std::string>& command, std::vector<Watch> watches, bool reaps) {
+  if (reaps) handle(SIGCHLD, [](int /*signal*/) {});  // it ends the wait of watch_until_end()
   const pid_t self = getpid(), pid = fork();
   if (pid < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
   if (pid == 0) {
@@ -143,8 +169,10 @@ int run_program(const std::vector<std::string>& command, std::vector<Watch> watc
   }
   child_pid = pid;
   if (held != 0) kill(pid, held);
-  watch_until_end(pid, std::move(watches));
-  return wait_for(pid);
+  watch_until_end(pid, std::move(watches), reaps);
+  const int code = wait_for(pid);
+  child_pid = -1;  // a signal that comes now is for nobody
+  return code;
 }
 
 }  // namespace uroce::run

@@ -21,6 +21,8 @@ class DemoDaemon {
              const std::vector<std::string>& options);
   /// False once the daemon has ended.
   bool alive();
+  /// Asks it to end, and kills one that does not within 5 s.
+  void end();
   /// For one that does not serve.
   void kill();
 
@@ -43,7 +45,7 @@ struct Watch {
 
 /// Runs a program to its end, and passes on the signals that hold_signals() keeps. Returns its exit code, 128 + signal
 /// when a signal ended it, 127 when it was not found, 126 when it could not be run. The program does not outlive this
-/// process.
-int run_program(const std::vector<std::string>& command, std::vector<Watch> watches);
+/// process. `reaps`: this process adopts orphans (adopt_orphans()), which it reaps meanwhile.
+int run_program(const std::vector<std::string>& command, std::vector<Watch> watches, bool reaps);
 
 }  // namespace uroce::run

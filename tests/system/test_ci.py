@@ -76,19 +76,39 @@ class Ci(harness.Case):
         _, cases = self.ci(f"{LEAVES}; exit 7", "--fail-on", "left", code=7)
         self.assertIn("exit code 7", self.case(cases, "; exit 7").find("failure").text)
 
-    def test_a_program_that_still_runs(self):
-        said, _ = self.ci(f"{LISTENS}; echo $SERVER > {self.directory}/pid")
-        self.assertRegex(said, r"ibv_rc_pingpong, process \d+ still runs, so nobody knows yet what it leaves")
-        os.kill(int((self.directory / "pid").read_text()), 15)
+    def test_a_program_that_outlives_the_command(self):
+        """It ends, and its devices. Programs without devices are no concern of uroce's."""
+        pids = self.directory / "pids"
+        for before, signal in (("", "SIGTERM"), ("trap '' TERM;", "SIGKILL")):
+            said, cases = self.ci(f"{before} sleep 1000 & echo $! >{pids}; {LISTENS}; echo $SERVER >>{pids}", "--fail-on", "troubles", code=1)
+            sleeper, server = map(int, pids.read_text().split())
+            os.kill(sleeper, 9)
+            self.assertRaises(ProcessLookupError, os.kill, server, 0)
+            trouble = f"still had its devices 2 s after the command's end; {signal} ended it"
+            self.assertIn(f"uroce-run: ibv_rc_pingpong, process {server}: {trouble}\n", said)
+            self.assertEqual(self.case(cases, f"process {server}: has no trouble").find("failure").text, trouble)
+
+    def test_a_signal_ends_all(self):
+        pid = self.directory / "pid"
+        program = self.start([RUN, "--ci", "sh", "-c", f"{LISTENS}; echo $SERVER $UROCE_SOCKET >{pid}; wait"],
+                             env={"PORT": str(harness.free_port()), "TMPDIR": str(self.directory)})
+        self.until(lambda: pid.exists() and pid.read_text().endswith("\n"))
+        server, socket = pid.read_text().split()
+        program.process.terminate()
+        self.assertIn("SIGTERM ended it", self.finish(program, 60, 128 + 15))
+        self.assertRaises(ProcessLookupError, os.kill, int(server), 0)
+        self.assertFalse(any(socket.encode() in line for line in self.command_lines()))
+
+    def test_orphans_are_reaped(self):
+        """A long command may leave many."""
+        pid = self.directory / "pid"
+        self.ci(f"sh -c 'sleep 0.05 & echo $! >{pid}'; while [ -e /proc/$(cat {pid}) ]; do sleep 0.02; done")
 
     def test_its_devices_end_with_it(self):
         said, _ = self.ci("echo socket $UROCE_SOCKET")
         socket = pathlib.Path(re.search(r"socket (\S+)", said)[1])
         self.assertTrue(socket.is_relative_to(self.directory))
-        limit = time.monotonic() + 30 * harness.SLOW
-        while any(str(socket).encode() in line for line in self.command_lines()):
-            self.assertLess(time.monotonic(), limit, "the daemon goes on")
-            time.sleep(0.05)
+        self.assertFalse(any(str(socket).encode() in line for line in self.command_lines()), "the daemon goes on")
         self.assertFalse(socket.parent.exists())
 
     def test_a_long_tmpdir(self):
@@ -107,6 +127,12 @@ class Ci(harness.Case):
         self.assertIn("<testsuite", report.read_text())
         program = self.start([RUN, "--ci", "--junit", self.directory, "echo", "it ran"], env=env)
         self.assertRegex(self.finish(program, 60, 1), rf"^uroce-run: cannot write {self.directory}: Is a directory; --junit names the file\n$")
+
+    def until(self, true, seconds=30):
+        limit = time.monotonic() + seconds * harness.SLOW
+        while not true():
+            self.assertLess(time.monotonic(), limit)
+            time.sleep(0.02)
 
     @staticmethod
     def command_lines():
