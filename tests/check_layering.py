@@ -28,7 +28,7 @@ ALLOWED = {
     "queues": ("base",),
     "settings": ("wire",),
     "transport": ("base", "memory", "queues", "settings", "wire"),
-    "record": ("base", "memory", "queues", "transport", "wire"),
+    "record": ("base", "memory", "queues", "settings", "transport", "wire"),
     "control": ("base", "memory", "queues", "settings", "transport", "wire"),
     "cm": ("base", "control", "message", "net", "queues", "transport"),
     "message": ("base",),

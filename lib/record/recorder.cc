@@ -29,7 +29,7 @@ std::size_t kept_of(std::span<const std::byte> frame) {
   if (frame[12] == std::byte{0x81}) at += wire::kVlanBytes;
   if (frame[at] == std::byte{0x45}) {
     at += wire::kIpv4Bytes;
-  } else if (frame[at] >> 4 == std::byte{6} && frame[at + 6] == std::byte{17}) {
+  } else if ((frame[at] >> 4) == std::byte{6} && frame[at + 6] == std::byte{17}) {
     at += wire::kIpv6Bytes;
   } else {
     return frame.size();

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "wire/icrc.h"
+#include "record/checks.h"
+#include "record/frames.h"
 
 namespace uroce::record {
 namespace {
@@ -19,13 +21,15 @@ using transport::TxFrame;
 // More than any look-up opens. Pages that nothing touches take no memory.
 constexpr std::size_t kScratchBytes = std::size_t{1} << 32;
 
-// Frames longer than any port's.
-constexpr std::size_t kMostFrame = 65535;
-
 }  // namespace
 
-Replayer::Replayer(std::span<const std::byte> records, Watch* watch)
-    : records_(records), in_(records), watch_(watch), keys_(*this), handles_(*this) {}
+Replayer::Replayer(std::span<const std::byte> records, Watch* watch, std::size_t most_ring_bytes)
+    : records_(records),
+      in_(records),
+      watch_(watch),
+      most_ring_bytes_(most_ring_bytes),
+      keys_(*this),
+      handles_(*this) {}
 
 Replayer::~Replayer() {
   qps_.clear();
@@ -63,7 +67,7 @@ Report Replayer::run() {
     scratch_ = {static_cast<std::byte*>(scratch), kScratchBytes};
     find_bad_icrcs(records_);
     make_engine(take(Kind::engine));
-    while (!in_.at_end() && !stops_) play(in_.take());
+    while (!in_.at_end() && !stops_) play(next());
     if (!stops_) in_.check_end();
     if (stops_) {
       report_.stopped = true;
@@ -74,7 +78,10 @@ Report Replayer::run() {
       report_.cut = true;
     } else {
       report_.divergence = stop.text;
+      report_.malformed = stop.why == Stop::Why::malformed;
     }
+  } catch (const std::bad_alloc&) {
+    report_.divergence = fmt::format("at {} ns: no memory is left for the replay", now_.count());
   }
   return report_;
 }
@@ -91,13 +98,19 @@ Record Replayer::take(Kind kind) {
   in_.check_end();
   if (in_.at_end()) throw Stop{Stop::Why::over, "the recording ends within a call"};
   if (in_.peek().kind != kind) diverge(in_.peek(), fmt::format("the engine comes to another point: {}", name_of(kind)));
+  return next();
+}
+
+Record Replayer::next() {
+  const Record record = in_.take();
   ++report_.records;
-  return in_.take();
+  if (watch_ != nullptr && engine_ != nullptr) watch_->on_record(record);
+  return record;
 }
 
 void Replayer::make_engine(const Record& record) {
   Parts parts(record);
-  const auto from = parts.get<EngineRecord>();
+  const auto from = read<EngineRecord>(record, parts);
   transport::EngineConfig config;
   config.index = from.index;
   config.index_bits = from.index_bits;
@@ -118,7 +131,7 @@ void Replayer::make_engine(const Record& record) {
   config.mac = from.mac;
   for (uint32_t i = 0; i < from.gids; ++i) config.gids.push_back(parts.get<Gid>());
   std::vector<Prefix> peers;
-  for (uint32_t i = 0; i < from.peers; ++i) peers.push_back(parts.get<Prefix>());
+  for (uint32_t i = 0; i < from.peers; ++i) peers.push_back(read<Prefix>(record, parts));
   config.peers = PeerList(std::move(peers));
   config.tape = this;
   transport::EngineEvents& events = *this;
@@ -135,7 +148,6 @@ void Replayer::note_call(Nanos now) {
 }
 
 void Replayer::play(const Record& record) {
-  ++report_.records;
   if (play_input(record) || play_control(record)) return;
   switch (record.kind) {
     case Kind::frames: return play_frames(record);
@@ -143,7 +155,7 @@ void Replayer::play(const Record& record) {
     case Kind::raw_frames: return play_raw_frames(record);
     case Kind::poll: return play_poll(record);
     case Kind::idle: {
-      now_ = Parts(record).get<Nanos>();
+      now_ = read<Nanos>(record);
       engine_->untape();
       engine_->poll(sink_, now_);
       engine_->retape();
@@ -154,8 +166,22 @@ void Replayer::play(const Record& record) {
   }
 }
 
+// The engine has done its part of the call. Control's tasks ran behind it.
 void Replayer::play_to_end() {
-  for (Record record = in_.take(); record.kind != Kind::end; record = in_.take()) play(record);
+  for (Record record = next(); record.kind != Kind::end; record = next()) {
+    if (record.kind == Kind::bad_icrc || play_input(record) || play_control(record)) continue;
+    diverge(record, "the engine does not come to this point");
+  }
+}
+
+// The sink hands frames for this thread over: the engine gets them within its call.
+void Replayer::play_handed_over() {
+  for (Record record = next(); record.kind != Kind::end; record = next()) {
+    const bool frames = record.kind == Kind::local_frames || record.kind == Kind::raw_frames;
+    if (play_input(record)) continue;
+    if (!frames) diverge(record, "the engine does not come to this point");
+    record.kind == Kind::local_frames ? play_local_frames(record) : play_raw_frames(record);
+  }
 }
 
 struct Replayer::Burst {
@@ -166,6 +192,7 @@ struct Replayer::Burst {
 Replayer::Burst Replayer::read_frames(const Record& record, Parts& parts, bool icrcs) {
   Burst burst;
   const auto count = parts.get<uint32_t>();
+  if (count > kMostFrames) refuse(record, fmt::format("it has {} frames", count));
   const auto bad = bad_icrcs_.find(record.number);
   for (uint32_t i = 0; i < count; ++i) {
     const auto head = parts.get<FrameRecord>();
@@ -173,15 +200,8 @@ Replayer::Burst Replayer::read_frames(const Record& record, Parts& parts, bool i
     std::vector<std::byte>& frame = burst.bytes.emplace_back(head.length);
     std::ranges::copy(kept, frame.begin());
     burst.frames.push_back({.bytes = frame, .lacks_icrc = head.lacks_icrc != 0});
-    if (!icrcs || kept.size() == frame.size() || frame.size() < 60) continue;
-    const std::size_t l3 = frame[12] == std::byte{0x81} ? 18 : 14;
-    const bool ipv4 = frame[l3] >> 4 == std::byte{4};
-    const std::size_t total = ipv4 ? load_be16(frame.data() + l3 + 2) : 40u + load_be16(frame.data() + l3 + 4);
-    if (total < 60 || l3 + total > frame.size()) continue;
-    const auto covered = std::span(frame).subspan(l3, total - wire::kIcrcBytes);
-    const uint32_t icrc = wire::icrc_of(covered, ipv4 ? 4 : 6);
     const bool wrong = bad != bad_icrcs_.end() && bad->second.contains(i);
-    store_le32(frame.data() + l3 + total - wire::kIcrcBytes, wrong ? ~icrc : icrc);
+    if (icrcs && kept.size() != frame.size()) set_icrc(frame, wrong);
   }
   for (const transport::RxFrame& frame : burst.frames) show(true, frame.bytes);
   report_.frames_in += count;
@@ -190,7 +210,7 @@ Replayer::Burst Replayer::read_frames(const Record& record, Parts& parts, bool i
 
 void Replayer::play_frames(const Record& record) {
   Parts parts(record);
-  const auto now = parts.get<Nanos>();
+  const auto now = read<Nanos>(record, parts);
   note_call(now);
   const Burst burst = read_frames(record, parts, true);
   engine_->untape();
@@ -201,7 +221,8 @@ void Replayer::play_frames(const Record& record) {
 
 void Replayer::play_raw_frames(const Record& record) {
   Parts parts(record);
-  const auto now = parts.get<Nanos>();
+  const auto now = read<Nanos>(record, parts);
+  if (record.small > static_cast<uint16_t>(transport::FrameTakers::sniffers)) refuse(record, "its takers are unknown");
   note_call(now);
   const Burst burst = read_frames(record, parts, false);
   engine_->untape();
@@ -212,18 +233,16 @@ void Replayer::play_raw_frames(const Record& record) {
 
 void Replayer::play_local_frames(const Record& record) {
   Parts parts(record);
-  const auto now = parts.get<Nanos>();
+  const auto now = read<Nanos>(record, parts);
   note_call(now);
   const auto count = parts.get<uint32_t>();
-  std::vector<TxFrame> frames(std::min<std::size_t>(count, record.bytes.size()));
+  if (count > kMostFrames) refuse(record, fmt::format("it has {} frames", count));
+  std::vector<TxFrame> frames(count);
   std::vector<transport::PayloadSpan> spans(frames.size());
   for (std::size_t i = 0; i < frames.size(); ++i) {
-    const auto head = parts.get<LocalFrameRecord>();
+    const auto head = read<LocalFrameRecord>(record, parts);
+    if (head.raw != 0) refuse(record, "a frame in it is a raw one");
     TxFrame& frame = frames[i];
-    if (head.header_length > frame.header.size() || head.payload_length > mtu_bytes(Mtu::mtu4096)) {
-      throw Stop{Stop::Why::malformed, fmt::format("record {} has a frame of {} and {} bytes", record.number,
-                                                   head.header_length, head.payload_length)};
-    }
     std::ranges::copy(parts.bytes(head.header_length), frame.header.begin());
     const auto kept = parts.bytes(head.kept);
     const bool whole = kept.size() == head.payload_length;
@@ -246,7 +265,7 @@ void Replayer::play_local_frames(const Record& record) {
 }
 
 void Replayer::play_poll(const Record& record) {
-  const auto now = Parts(record).get<Nanos>();
+  const auto now = read<Nanos>(record);
   note_call(now);
   engine_->untape();
   engine_->poll(sink_, now);
@@ -279,8 +298,7 @@ void Replayer::send(std::span<const TxFrame> frames) {
     ++report_.frames_out;
     show_sent(frame, false);
   }
-  // Frames for this thread have come back within.
-  play_to_end();
+  play_handed_over();
   engine_->untape();
 }
 
@@ -295,15 +313,9 @@ void Replayer::show_sent(const TxFrame& frame, bool in) {
     ++passing_;
     return;
   }
-  const std::size_t tail = frame.raw ? 0 : frame.pad + wire::kIcrcBytes;
-  const std::size_t most = std::min(frame.header_length + frame.payload_length + tail, kMostFrame);
-  std::vector<std::byte> whole(std::max<std::size_t>(most, frame.header_length));
-  std::copy_n(frame.header.begin(), frame.header_length, whole.begin());
-  if (!frame.raw) {
-    const auto covered = std::span(whole).subspan(frame.l3_offset, whole.size() - frame.l3_offset - wire::kIcrcBytes);
-    store_le32(whole.data() + whole.size() - wire::kIcrcBytes, wire::icrc_of(covered, frame.ip_version));
-  }
-  show(in, whole);
+  const LocalFrameRecord record = record_of(frame);
+  const auto payload = record.kept == 0 ? std::span<const std::byte>() : std::span(frame.payload->data, record.kept);
+  show(in, whole_frame(record, std::span(frame.header).first(frame.header_length), payload));
 }
 
 // --- Met by a call ----------------------------------------------------------------------------------------------
@@ -331,6 +343,8 @@ uint8_t Replayer::complete(transport::CqWriter& cq, const queues::Cqe& cqe, bool
                         was.cqe.status, was.cqe.byte_len, was.cq));
   }
   ++report_.completions;
+  if (record.small > static_cast<uint16_t>(transport::CqWriter::Written::overrun))
+    refuse(record, "its fate is unknown");
   return static_cast<uint8_t>(record.small);
 }
 
@@ -344,25 +358,45 @@ void Replayer::on_async_event(AsyncEventType type, uint32_t object) {
   ++report_.events;
 }
 
-memory::Translation Replayer::translate(memory::Key, memory::PdId, uint64_t, uint64_t length, AccessFlags, uint32_t) {
-  ++checks_;
-  const bool told = in_.peek().kind == Kind::check && Parts(in_.peek()).get<CheckRecord>().after == checks_;
-  if (!told) {
-    if (length >= scratch_.size()) diverge(in_.peek(), fmt::format("the engine looks {} bytes up", length));
-    return {memory::AccessResult::ok, scratch_.data()};
+memory::Translation Replayer::translate(memory::Key key, memory::PdId, uint64_t address, uint64_t length,
+                                        AccessFlags needed, uint32_t) {
+  const memory::Translation found = look_up(length, needed);
+  if (watch_ != nullptr) {
+    watch_->on_lookup({.key = key, .address = address, .length = length, .needed = needed, .result = found.result});
   }
-  const auto record = Parts(take(Kind::check)).get<CheckRecord>();
+  return found;
+}
+
+memory::Translation Replayer::look_up(uint64_t length, AccessFlags needed) {
+  ++checks_;
+  if (length >= scratch_.size()) diverge(in_.peek(), fmt::format("the engine looks {} bytes up", length));
+  if (in_.peek().kind != Kind::check) return {memory::AccessResult::ok, scratch_.data()};
+  const auto was = read<CheckRecord>(in_.peek());
+  if (was.after != checks_) return {memory::AccessResult::ok, scratch_.data()};
+  const Record record = take(Kind::check);
   checks_ = 0;
-  if (record.result != memory::AccessResult::ok) return {record.result, nullptr};
+  if (was.result != memory::AccessResult::ok) return {was.result, nullptr};
   // As RegionTable::translate() says: of a null region reads find zeros, and writes no place.
-  return {record.result, record.null ? nullptr : scratch_.data() + (record.misaligned ? 1 : 0)};
+  if (was.null && needed != AccessFlags(Access::local_write)) refuse(record, "memory is missing that is used");
+  return {was.result, was.null ? nullptr : scratch_.data() + (was.misaligned ? 1 : 0)};
+}
+
+memory::AccessResult Replayer::key_result() {
+  const Record record = take(Kind::key);
+  const auto result = static_cast<memory::AccessResult>(record.small);
+  if (record.small > static_cast<uint16_t>(memory::AccessResult::out_of_bounds))
+    refuse(record, "its result is unknown");
+  return result;
 }
 
 const transport::AddressHandle* Replayer::find(transport::AddressHandleId id, memory::PdId) {
   ++handle_checks_;
-  if (in_.peek().kind == Kind::handle && Parts(in_.peek()).get<HandleRecord>().after == handle_checks_) {
-    found_handles_[id] = Parts(take(Kind::handle)).get<HandleRecord>();
-    handle_checks_ = 0;
+  if (in_.peek().kind == Kind::handle) {
+    if (const auto told = read<HandleRecord>(in_.peek()); told.after == handle_checks_) {
+      take(Kind::handle);
+      found_handles_[id] = told;
+      handle_checks_ = 0;
+    }
   }
   const auto found = found_handles_.find(id);
   if (found == found_handles_.end()) diverge(in_.peek(), fmt::format("the engine looks address handle {} up", id));

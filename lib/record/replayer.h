@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "record/checks.h"
 #include "record/format.h"
 #include "record/shadow.h"
 #include "transport/core/tape.h"
@@ -34,7 +35,8 @@ struct Report {
   bool cut = false;           ///< the recording ends within a call
   /// Where and how the engine did something else; nullopt: it did all the same.
   std::optional<std::string> divergence{};
-  bool stopped = false;  ///< a watch has ended it
+  bool malformed = false;  ///< `divergence` says what no recorder has written
+  bool stopped = false;    ///< a watch has ended it
 };
 
 /// One frame that the engine gets or sends.
@@ -45,10 +47,21 @@ struct Passing {
   std::span<const std::byte> frame{};  ///< from Ethernet to ICRC; payload that was not recorded is zeros
 };
 
+/// A look-up of a key, and what came of it.
+struct Lookup {
+  memory::Key key = 0;
+  uint64_t address = 0, length = 0;
+  AccessFlags needed{};
+  memory::AccessResult result{};
+};
+
 /// Looks on at a replay.
 class Watch {
  public:
   virtual ~Watch() = default;
+  /// Each record but the first, before it is played. A frame's record comes before on_frame() of its frames.
+  virtual void on_record(const Record&) {}
+  virtual void on_lookup(const Lookup&) {}
   /// Before the engine gets the frame, or when it has been built. False: the replay ends with the engine's call.
   virtual bool on_frame(const Passing& frame, transport::Engine& engine) = 0;
   /// Then, after that call.
@@ -57,8 +70,9 @@ class Watch {
 
 class Replayer final : public transport::Tape, memory::KeyLookups, transport::HandleLookups, transport::EngineEvents {
  public:
-  /// `records`: those of a file. `watch` may be nullptr, and outlives this.
-  explicit Replayer(std::span<const std::byte> records, Watch* watch = nullptr);
+  /// `records`: those of a file, which may be any bytes. `watch` may be nullptr, and outlives this.
+  explicit Replayer(std::span<const std::byte> records, Watch* watch = nullptr,
+                    std::size_t most_ring_bytes = kMostRingBytes);
   ~Replayer() override;
 
   /// Once.
@@ -108,7 +122,8 @@ class Replayer final : public transport::Tape, memory::KeyLookups, transport::Ha
   memory::AccessResult invalidate(memory::Key, memory::PdId, uint32_t) override { return key_result(); }
   bool bind(const memory::BindSpec&) override { return take(Kind::key).small != 0; }
   const transport::AddressHandle* find(transport::AddressHandleId id, memory::PdId pd) override;
-  memory::AccessResult key_result() { return static_cast<memory::AccessResult>(take(Kind::key).small); }
+  memory::AccessResult key_result();
+  memory::Translation look_up(uint64_t length, AccessFlags needed);
 
   // --- Events of the engine -------------------------------------------------------------------------------------
   void on_completion_event(uint32_t) override {}  // when one is raised depends on the application
@@ -128,15 +143,20 @@ class Replayer final : public transport::Tape, memory::KeyLookups, transport::Ha
   std::size_t room();
   void send(std::span<const transport::TxFrame> frames);
 
-  struct QueuePair {
-    ShadowQp shadow;
-    Lines held;
-    transport::QpPtr qp;
-  };
   struct Queue {
     ShadowSrq shadow;
     Lines held;
     transport::Srq srq;
+    std::size_t bytes = 0;  ///< of its ring
+    int users = 0;          ///< queue pairs; and the engine, where it is attached
+    bool attached = false;
+  };
+  struct QueuePair {
+    ShadowQp shadow;
+    Lines held;
+    transport::QpPtr qp;
+    Queue* srq = nullptr;
+    std::size_t bytes = 0;  ///< of its rings, and of what it has for them
   };
   struct CompletionQueue {
     queues::CqHeader header{};
@@ -145,6 +165,7 @@ class Replayer final : public transport::Tape, memory::KeyLookups, transport::Ha
 
   /// The next record, which must be of this kind: the engine asks for it.
   Record take(Kind kind);
+  Record next();
   [[noreturn]] void diverge(const Record& record, const std::string& what) const;
   void find_bad_icrcs(std::span<const std::byte> records);
   void make_engine(const Record& record);
@@ -152,6 +173,7 @@ class Replayer final : public transport::Tape, memory::KeyLookups, transport::Ha
   bool play_input(const Record& record);
   bool play_control(const Record& record);
   void play_to_end();
+  void play_handed_over();
   void play_frames(const Record& record);
   void play_raw_frames(const Record& record);
   void play_local_frames(const Record& record);
@@ -165,6 +187,8 @@ class Replayer final : public transport::Tape, memory::KeyLookups, transport::Ha
   void put_slots(const Record& record);
   void attach(const Record& record);
   void use_srq(const Record& record);
+  void attach_srq(const Record& record, bool attaches);
+  void take_memory(const Record& record, std::size_t bytes);
   void modify(const Record& record);
   void adopt(const Record& record, bool known);
   void set_groups(const Record& record);
@@ -177,6 +201,8 @@ class Replayer final : public transport::Tape, memory::KeyLookups, transport::Ha
   std::span<const std::byte> records_;
   Reader in_;
   Watch* watch_;
+  std::size_t most_ring_bytes_;
+  std::size_t ring_bytes_ = 0;
   bool stops_ = false;
   Report report_;
   uint64_t passing_ = 0;

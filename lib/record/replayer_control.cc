@@ -1,29 +1,24 @@
 // A replay of what control and applications did.
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "record/checks.h"
 #include "record/replayer.h"
+#include "transport/qp/state.h"
 
 namespace uroce::record {
 namespace {
 
 using transport::Engine;
 
-// The most that control allows, and more than any recording has.
-constexpr uint32_t kMostEntries = 1u << 20;
-constexpr uint32_t kMostStride = 4096;
-
-void check_ring(const Record& record, const RingRecord& ring, std::size_t least_stride) {
-  const bool none = ring.entries == 0;
-  const bool sized = std::has_single_bit(ring.entries) && ring.entries <= kMostEntries && ring.stride >= least_stride &&
-                     ring.stride <= kMostStride;
-  if (none || sized) return;
-  throw Stop{Stop::Why::malformed, fmt::format("record {} ({}) has a ring of {} entries of {} bytes", record.number,
-                                               name_of(record.kind), ring.entries, ring.stride)};
+// The same values again: a shared receive queue that is in use keeps them.
+bool is_same(const transport::Srq& srq, const SrqRecord& record) {
+  const bool same_cq = record.has_cq ? srq.cq != nullptr && srq.cq->id() == record.cq : srq.cq == nullptr;
+  return srq.pd == record.pd && srq.max_sge == record.max_sge && srq.xrc_domain == record.xrc_domain &&
+         srq.held.size() == record.held && same_cq;
 }
 
 }  // namespace
@@ -40,8 +35,7 @@ bool Replayer::play_input(const Record& record) {
       return true;
     }
     case Kind::doorbell: {
-      const auto bell = parts.get<DoorbellRecord>();
-      if (bell.client >= transport::Owners::kMaxClients) diverge(record, "the doorbell is of no client");
+      const auto bell = read<DoorbellRecord>(record);
       engine_->hand_in({bell.ring, bell.client}, bell.token);
       return true;
     }
@@ -60,43 +54,38 @@ bool Replayer::play_control(const Record& record) {
     case Kind::adopt_unknown: adopt(record, false); return true;
     case Kind::srq: use_srq(record); return true;
     case Kind::detach: {
-      const auto what = parts.get<ObjectRecord>();
+      const auto what = read<ObjectRecord>(record);
       QueuePair& qp = qp_of(record, what.object);
       control(what.now, [&](Engine& engine) { engine.detach(*qp.qp); });
+      if (qp.srq != nullptr) --qp.srq->users;
+      ring_bytes_ -= qp.bytes;
       qps_.erase(what.object);
       return true;
     }
     case Kind::attach_ring: {
-      const auto what = parts.get<RingOwnerRecord>();
+      const auto what = read<RingOwnerRecord>(record);
       control(what.now, [&](Engine& engine) { engine.attach_doorbells({}, what.ring, what.owner); });
       return true;
     }
     case Kind::detach_ring: {
-      const auto what = parts.get<ObjectRecord>();
+      const auto what = read<ObjectRecord>(record);
       control(what.now, [&](Engine& engine) { engine.detach_doorbells(what.object); });
       return true;
     }
     case Kind::attach_srq:
-    case Kind::detach_srq: {
-      const auto what = parts.get<ObjectRecord>();
-      Queue& queue = srq_of(record, what.object);
-      control(what.now, [&](Engine& engine) {
-        record.kind == Kind::attach_srq ? engine.attach_srq(queue.srq) : engine.detach_srq(queue.srq);
-      });
-      return true;
-    }
+    case Kind::detach_srq: attach_srq(record, record.kind == Kind::attach_srq); return true;
     case Kind::gids: {
-      const auto now = parts.get<Nanos>();
+      const auto now = read<Nanos>(record, parts);
       std::vector<Gid> gids;
       while (!parts.empty()) gids.push_back(parts.get<Gid>());
       control(now, [&](Engine& engine) { engine.set_gids(gids); });
       return true;
     }
     case Kind::whole_writes:
-      control(parts.get<Nanos>(), [&](Engine& engine) { engine.keep_writes_whole(record.small != 0); });
+      control(read<Nanos>(record), [&](Engine& engine) { engine.keep_writes_whole(record.small != 0); });
       return true;
     case Kind::redirect: {
-      const auto what = parts.get<RedirectRecord>();
+      const auto what = read<RedirectRecord>(record);
       control(what.now, [&](Engine& engine) {
         engine.redirect([&](const Gid& to) { return to == what.to ? std::optional(what.mac) : std::nullopt; });
       });
@@ -140,8 +129,10 @@ void Replayer::put_slots(const Record& record) {
   if (record.kind == Kind::srq_recvs) {
     ring = &srq_of(record, what.object).shadow.ring;
   } else {
-    ShadowQp& shadow = qp_of(record, what.object).shadow;
-    ring = record.kind == Kind::sends ? &shadow.sq : &shadow.rq;
+    QueuePair& qp = qp_of(record, what.object);
+    const bool sends = record.kind == Kind::sends;
+    if (sends && qp.qp->type == QpType::xrc_target) refuse(record, "an XRC target sends nothing");
+    ring = sends ? &qp.shadow.sq : &qp.shadow.rq;
   }
   bool good = ring->exists() && what.slots <= ring->place().entries;
   for (uint32_t i = 0; good && i < what.slots; ++i) {
@@ -152,19 +143,32 @@ void Replayer::put_slots(const Record& record) {
   ring->publish_producer(what.producer);
 }
 
-void Replayer::use_srq(const Record& record) {
-  const auto what = Parts(record).get<SrqRecord>();
-  check_ring(record, what.ring, sizeof(queues::RecvWqe) + what.max_sge * sizeof(Sge));
-  if (what.max_sge > kMaxSge || what.held > queues::kHeldOfXrcQueue || what.ring.entries == 0) {
-    diverge(record, "no shared receive queue is like this");
+void Replayer::take_memory(const Record& record, std::size_t bytes) {
+  ring_bytes_ += bytes;
+  if (ring_bytes_ > most_ring_bytes_) {
+    refuse(record, fmt::format("all rings together have {} bytes; a replay has {}", ring_bytes_, most_ring_bytes_));
   }
+}
+
+void Replayer::use_srq(const Record& record) {
+  const auto what = read<SrqRecord>(record);
   Queue& queue = srqs_[what.id];
   transport::Srq& srq = queue.srq;
+  if (queue.users != 0 && !is_same(srq, what)) refuse(record, "the shared receive queue is in use, and another one");
+  const std::size_t bytes = queues::ring_bytes(what.ring.entries, what.ring.stride);
+  ring_bytes_ -= std::exchange(queue.bytes, 0);
+  take_memory(record, bytes);
+  queue.bytes = bytes;
   queue.shadow.ring = ShadowRing(what.ring, {}, Slots::recv);
   queue.shadow.header.limit.store(what.limit, std::memory_order_relaxed);
-  if (what.held != 0) {
-    queue.held = Lines(what.held * sizeof(queues::HeldRecv));
-    srq.held = {reinterpret_cast<queues::HeldRecv*>(queue.held.data()), what.held};
+  if (queue.users == 0) {
+    queue.held = {};
+    srq.held = {};
+    if (what.held != 0) {
+      queue.held = Lines(what.held * sizeof(queues::HeldRecv));
+      srq.held = {reinterpret_cast<queues::HeldRecv*>(queue.held.data()), what.held};
+    }
+    srq.held_in_use = 0;
   }
   srq.id = what.id;
   srq.pd = what.pd;
@@ -175,15 +179,27 @@ void Replayer::use_srq(const Record& record) {
   srq.ring = queues::RingConsumer(queue.shadow.ring.place(), what.ring.next);
 }
 
+void Replayer::attach_srq(const Record& record, bool attaches) {
+  const auto what = read<ObjectRecord>(record);
+  Queue& queue = srq_of(record, what.object);
+  if (std::exchange(queue.attached, attaches) == attaches || queue.srq.xrc_domain == 0) {
+    refuse(record, "it is no XRC queue, or is one already");
+  }
+  queue.users += attaches ? 1 : -1;
+  control(what.now, [&](Engine& engine) { attaches ? engine.attach_srq(queue.srq) : engine.detach_srq(queue.srq); });
+}
+
 void Replayer::attach(const Record& record) {
-  const auto what = Parts(record).get<QpRecord>();
+  const auto what = read<QpRecord>(record);
   if (qps_.contains(what.qpn)) diverge(record, fmt::format("QP {:#x} is there already", what.qpn));
-  const bool sized = what.cap.max_send_sge <= kMaxSge && what.cap.max_recv_sge <= kMaxSge &&
-                     what.cap.max_inline_data <= kMaxInline && what.type <= QpType::xrc_target;
-  if (!sized) diverge(record, "no QP is like this");
-  check_ring(record, what.sq, queues::send_stride(what.cap.max_send_sge, what.cap.max_inline_data));
-  check_ring(record, what.rq, queues::recv_stride(what.cap.max_recv_sge));
+  if (what.window_packets != engine_->config().window_packets) refuse(record, "its window is not the engine's");
+  Queue* const srq = what.has_srq ? &srq_of(record, what.srq) : nullptr;
+  if (srq != nullptr && srq->srq.xrc_domain != 0) refuse(record, "its shared receive queue is an XRC one");
+  const std::size_t bytes = queues::ring_bytes(what.sq.entries, what.sq.stride) * 2 +
+                            (what.rq.entries != 0 ? queues::ring_bytes(what.rq.entries, what.rq.stride) : 0);
+  take_memory(record, bytes);
   QueuePair& made = qps_[what.qpn];
+  made.bytes = bytes;
   made.shadow.sq = ShadowRing(what.sq, {}, Slots::send);
   made.shadow.rq = ShadowRing(what.rq, {}, Slots::recv);
   transport::QpSpec spec{.qpn = what.qpn,
@@ -200,7 +216,7 @@ void Replayer::attach(const Record& record) {
                          .doorbell_ring = what.doorbell_ring,
                          .send_cq = cq_of(what.has_send_cq, what.send_cq),
                          .recv_cq = cq_of(what.has_recv_cq, what.recv_cq),
-                         .srq = what.has_srq ? &srq_of(record, what.srq).srq : nullptr,
+                         .srq = srq != nullptr ? &srq->srq : nullptr,
                          .xrc_domain = what.xrc_domain};
   if (what.has_held) {
     made.held = Lines(sizeof(queues::HeldRecv));
@@ -216,11 +232,21 @@ void Replayer::attach(const Record& record) {
   control(what.now, [&](Engine& engine) {
     if (!engine.attach(*made.qp)) diverge(record, fmt::format("the engine does not take QP {:#x}", what.qpn));
   });
+  if (srq != nullptr) ++(made.srq = srq)->users;
 }
 
+// As control checks it (ControlQp::modify()); the route is what came of the address.
 void Replayer::modify(const Record& record) {
-  const auto what = Parts(record).get<ModifyRecord>();
+  const auto what = read<ModifyRecord>(record);
   QueuePair& qp = qp_of(record, what.qpn);
+  const QpState now = qp.qp->state;
+  const QpState next = what.mask.has(QpAttrBit::state) ? what.attr.state : now;
+  auto good = transport::check_transition(qp.qp->type, now, next, what.mask);
+  const QpAttrMask values = what.mask.without(QpAttrBit::av);
+  if (good) good = transport::check_values(qp.qp->type, what.attr, values, {});
+  if (!good) refuse(record, good.error().text);
+  const bool routed = what.mask.has(QpAttrBit::av) && qp.qp->type != QpType::ud;
+  if (routed && !what.has_route) refuse(record, "it has an address, and no route");
   control(what.now, [&](Engine& engine) {
     engine.modify(*qp.qp, what.attr, what.mask, what.has_route ? &what.route : nullptr, what.loopback);
   });
@@ -228,8 +254,9 @@ void Replayer::modify(const Record& record) {
 
 void Replayer::adopt(const Record& record, bool known) {
   Parts parts(record);
-  const auto what = parts.get<ObjectRecord>();
+  const auto what = read<ObjectRecord>(record, parts);
   QueuePair& qp = qp_of(record, what.object);
+  if (qp.qp->state != QpState::reset || qp.qp->tx.sq.next() != 0) refuse(record, "the queue pair is in use already");
   std::vector<Gid> former;
   for (uint32_t i = 0; i < what.count; ++i) former.push_back(parts.get<Gid>());
   const auto snapshot = parts.rest();
@@ -252,10 +279,7 @@ void Replayer::set_groups(const Record& record) {
 void Replayer::set_flows(const Record& record) {
   transport::FlowTable flows;
   for (Parts parts(record); !parts.empty();) {
-    const auto what = parts.get<FlowRecord>();
-    if (what.qpns > kMaxIndirection || (what.qpns != 0 && !std::has_single_bit(what.qpns))) {
-      diverge(record, "no receive rule is like this");
-    }
+    const auto what = read<FlowRecord>(record, parts);
     std::shared_ptr<transport::IndirectionTable> table;
     if (what.qpns != 0) table = std::make_shared<transport::IndirectionTable>(what.hash);
     for (uint32_t i = 0; i < what.qpns; ++i) table->qpns.push_back(parts.get<uint32_t>());

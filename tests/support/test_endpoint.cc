@@ -290,8 +290,11 @@ void TestQp::to_init(const ConnectOptions& options) {
   attr.access = options.access;
   attr.port = 1;
   attr.qkey = options.qkey;
-  QpAttrMask mask = QpAttrMask(QpAttrBit::state) | QpAttrBit::port | QpAttrBit::pkey_index;
-  mask |= options_.type == QpType::ud ? QpAttrBit::qkey : QpAttrBit::access_flags;
+  QpAttrMask mask = QpAttrMask(QpAttrBit::state) | QpAttrBit::port;
+  if (options_.type != QpType::raw_packet) {
+    mask |=
+        QpAttrMask(QpAttrBit::pkey_index) | (options_.type == QpType::ud ? QpAttrBit::qkey : QpAttrBit::access_flags);
+  }
   endpoint_.engine().modify(*qp_, attr, mask, nullptr, false);
 }
 
@@ -322,7 +325,9 @@ void TestQp::to_rts(const ConnectOptions& options) {
   attr.retry_cnt = options.retry_cnt;
   attr.rnr_retry = options.rnr_retry;
   attr.max_rd_atomic = options.max_rd_atomic;
-  QpAttrMask mask = QpAttrMask(QpAttrBit::state) | QpAttrBit::sq_psn;
+  QpAttrMask mask = QpAttrBit::state;
+  if (options_.type != QpType::raw_packet) mask |= QpAttrBit::sq_psn;
+  if (options_.type == QpType::xrc_target) mask |= QpAttrBit::timeout;
   if (options_.type == QpType::rc || options_.type == QpType::xrc_initiator) {
     mask |= QpAttrBit::timeout | QpAttrBit::retry_cnt | QpAttrBit::rnr_retry | QpAttrBit::max_rd_atomic;
   }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <vector>
 
@@ -140,6 +141,54 @@ TEST_F(RecordTest, AnotherFrameIsFound) {
   const Report report = record::Replayer(other).run();
   ASSERT_TRUE(report.divergence.has_value());
   EXPECT_NE(report.divergence->find(" of the burst differs"), std::string::npos) << *report.divergence;
+}
+
+/// Changes the first record of a kind, and replays it.
+template <class T, class Change>
+std::string replay_changed(std::span<const std::byte> records, record::Kind kind, Change&& change,
+                           std::size_t at_byte = 0) {
+  std::vector<std::byte> other(records.begin(), records.end());
+  for (std::size_t at = 0; at < other.size();) {
+    record::Head head;
+    std::memcpy(&head, other.data() + at, sizeof head);
+    at += sizeof head;
+    if (head.kind == kind) {
+      T value;
+      std::memcpy(static_cast<void*>(&value), other.data() + at + at_byte, sizeof value);
+      change(value);
+      std::memcpy(other.data() + at + at_byte, &value, sizeof value);
+      break;
+    }
+    at += record::padded(head.bytes);
+  }
+  return record::Replayer(other).run().divergence.value_or("bit-exact");
+}
+
+// The engine trusts its control, which a file may not be.
+TEST_F(RecordTest, RecordsThatNoRecorderWritesAreRefused) {
+  connect();
+  exchange();
+  const auto records = left_recording_.records();
+  const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+  using record::Kind;
+  const auto engine = [&](auto change) { return replay_changed<record::EngineRecord>(records, Kind::engine, change); };
+  EXPECT_PRED2(has, engine([](auto& r) { r.max_qps = 3; }), "max_qps is 3");
+  EXPECT_PRED2(has, engine([](auto& r) { r.index = 1; }), "index is 1; it is 0 to 0");
+  EXPECT_PRED2(has, engine([](auto& r) { r.settings.udp_source_ports = 0; }), "udp_source_ports");
+  EXPECT_PRED2(has,
+               replay_changed<uint8_t>(
+                   records, Kind::engine, [](auto& r) { r = 7; }, offsetof(record::EngineRecord, check_icrc)),
+               "a bool in it is neither 0 nor 1");
+  const auto qp = [&](auto change) { return replay_changed<record::QpRecord>(records, Kind::attach, change); };
+  EXPECT_PRED2(has, qp([](auto& r) { r.sq.entries = 1u << 21; }), "a ring has 2097152 entries");
+  EXPECT_PRED2(has, qp([](auto& r) { r.window_packets *= 2; }), "its window is not the engine's");
+  EXPECT_PRED2(has, qp([](auto& r) { r.rq.entries = 0; }), "lacks a queue");
+  EXPECT_PRED2(has, qp([](auto& r) { r.now = Nanos(-1); }), "its time is -1 ns");
+  const auto modify = [&](auto change) { return replay_changed<record::ModifyRecord>(records, Kind::modify, change); };
+  EXPECT_PRED2(has, modify([](auto& r) { r.attr.state = QpState::rtr; }), "cannot go from RESET to RTR");
+  EXPECT_PRED2(has, modify([](auto& r) { r.qpn = 5; }), "there is no QP 0x5");
+  const std::string small = record::Replayer(records, nullptr, 1000).run().divergence.value_or("");
+  EXPECT_PRED2(has, small, "all rings together have");
 }
 
 // The rest of the engine's life goes on without a record.
