@@ -5,6 +5,7 @@
 #include <uroce/version.h>
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <limits>
 #include <utility>
 
@@ -36,6 +37,7 @@ std::string footer() {
   uroce ping 10.0.0.2              # does RoCE reach this address?
   uroce explain 0x11               # what happened to a queue pair, also after its end
   uroce fault add drop rx nth=3    # loses the third packet; as root
+  uroce record dump uroce0.0.4711.uroce | less
   uroce replay uroce0.0.4711.uroce # an engine does again what it did
   uroce doctor                     # what stands in the way on this machine
 Exit codes: 0 success, 1 the daemon did not answer or refused, or something stands in the way, 2 unusable command line.)";
@@ -246,21 +248,57 @@ Examples:
   uroce capture -w - --qp 0x11 --count 100 | tshark -V -r -)");
 }
 
+void add_record(arguments::Command& program, Options& o) {
+  arguments::Command record = program.command("record", "Look at a recording of `uroced --record`");
+  arguments::Command dump =
+      add_command(record, o, "dump", Command::record_dump, "Print all that a recording has, a record or packet a line");
+  dump.text("file", o.file, "The recording").required();
+  dump.number("--qp", o.qp, 1, 0xffffff, "Only what is about this queue pair");
+  dump.text("--pcap", o.pcap, "Write the frames to this file (pcapng), payload as zeros; - is the standard output")
+      .excludes(add_json(dump, o));
+  dump.footer(
+      R"(A line has the number of the record, that of a packet, the seconds since the recording began, and the content: < packets
+that the engine got, > those that it sent. Packets have the numbers of `uroce replay --stop-at`. No daemon is asked.
+Examples:
+  uroce record dump /dev/shm/uroce0.0.4711.uroce
+  uroce record dump FILE --qp 0x11 --json
+  uroce record dump --pcap wire.pcapng FILE)");
+}
+
+std::string take_stop(const std::string& text, Options& o) {
+  const bool psn = text.starts_with("psn=");
+  const std::string number = psn ? text.substr(4) : text;
+  char* end = nullptr;
+  const uint64_t value = std::strtoull(number.c_str(), &end, 0);
+  const bool whole = !number.empty() && number[0] >= '0' && number[0] <= '9' && *end == '\0';
+  if (!whole || (psn ? value > 0xffffff : value == 0)) {
+    return fmt::format("{} is neither a packet's number nor psn=0 to psn=0xffffff", text);
+  }
+  if (psn) {
+    o.stop_psn = static_cast<uint32_t>(value);
+  } else {
+    o.stop_at = value;
+  }
+  return {};
+}
+
 void add_replay(arguments::Command& program, Options& o) {
   arguments::Command replay =
       add_command(program, o, "replay", Command::replay,
                   "Run an engine on a recording of `uroced --record`, and compare what it does");
   replay.text("file", o.file, "The recording").required();
   replay.number("--qp", o.qp, 1, 0xffffff, "Print the packets of this queue pair, and its state at the end");
-  replay.number("--stop-at", o.stop_at, 1, std::numeric_limits<uint64_t>::max(),
-                "End with the packet of this number, which the list of --qp has");
+  replay.value(
+      "--stop-at", [&o](const std::string& text) { return take_stop(text, o); },
+      "End with the packet of this number, which the list of --qp has, or with the first of --qp with psn=NUMBER");
   add_json(replay, o);
   replay.footer(
       R"(The engine runs in the recording's time and must send the same frames and write the same completions, bit for bit. Payload
 is not recorded. The exit code is 1 where it does something else. No daemon is asked.
 Examples:
   uroce replay /dev/shm/uroce0.0.4711.uroce
-  uroce replay FILE --qp 0x11 --stop-at 1200)");
+  uroce replay FILE --qp 0x11 --stop-at 1200
+  uroce replay FILE --qp 0x11 --stop-at psn=0x123)");
 }
 
 }  // namespace
@@ -285,6 +323,7 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
   add_ping(program, o);
   add_explain(program, o);
   add_fault(program, o);
+  add_record(program, o);
   add_replay(program, o);
   arguments::Command doctor =
       add_command(program, o, "doctor", Command::doctor, "Say what stands in the way on this machine, and what to do");
@@ -298,6 +337,7 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
   if (o.command == Command::fault_add && o.rule.empty() && o.file.empty()) {
     return std::unexpected(program.refusal("\"uroce fault add\" needs the words of a rule, or --file"));
   }
+  if (o.stop_psn && !o.qp) return std::unexpected(program.refusal("\"--stop-at psn=\" needs the queue pair, --qp"));
   if (o.command == Command::stat && (!repetition.given() || o.interval_s == 0)) o.count = 1;
   return o;
 }

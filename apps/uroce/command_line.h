@@ -31,6 +31,7 @@ enum class Command {
   fault_list,
   fault_clear,
   fault_words,
+  record_dump,
   replay,
   doctor
 };
@@ -41,22 +42,24 @@ struct Options {
   const ObjectKind* objects = nullptr;  ///< `show`: those of object_kinds()
   Filter filter{};                      ///< `show`
   bool json = false;
-  bool here = false;                ///< `devices`: only of a daemon in this container
-  bool openmetrics = false;         ///< `stat`: the page of metrics, once
-  bool describe = false;            ///< `stat`: what each counter and metric means
-  bool all = false;                 ///< `stat`: also counters that are 0
-  std::string since{};              ///< `stat`: the file with an earlier sample; empty: none
-  double interval_s = 1;            ///< `stat`, `top`; 0 for `stat`: only totals, at once
-  uint64_t count = 0;               ///< `stat`, `top`: number of samples; `capture`: of frames; 0 for ever
-  std::string subject{};            ///< `explain`: a queue pair, process or program; empty for all
-  std::vector<std::string> rule{};  ///< `fault add`: its words
-  uint32_t fault = 0;               ///< `fault clear`: the rule's number; 0: all
-  std::string address{};            ///< `ping`: the peer's
-  bool answer = false;              ///< `ping`: answers others instead
-  std::string file{};               ///< `capture`: the file, "-" for standard output; `fault add`: that of the rules
-  std::optional<uint32_t> qp{};     ///< `capture`, `trace`: only frames of this queue pair
-  uint64_t stop_at = 0;             ///< `replay`: the number of the last packet; 0: none
-  double seconds = 0;               ///< `capture`, `trace`: duration; 0 for ever
+  bool here = false;                   ///< `devices`: only of a daemon in this container
+  bool openmetrics = false;            ///< `stat`: the page of metrics, once
+  bool describe = false;               ///< `stat`: what each counter and metric means
+  bool all = false;                    ///< `stat`: also counters that are 0
+  std::string since{};                 ///< `stat`: the file with an earlier sample; empty: none
+  double interval_s = 1;               ///< `stat`, `top`; 0 for `stat`: only totals, at once
+  uint64_t count = 0;                  ///< `stat`, `top`: number of samples; `capture`: of frames; 0 for ever
+  std::string subject{};               ///< `explain`: a queue pair, process or program; empty for all
+  std::vector<std::string> rule{};     ///< `fault add`: its words
+  uint32_t fault = 0;                  ///< `fault clear`: the rule's number; 0: all
+  std::string address{};               ///< `ping`: the peer's
+  bool answer = false;                 ///< `ping`: answers others instead
+  std::string file{};                  ///< `capture`: the file, "-" for standard output; `fault add`: that of the rules
+  std::optional<uint32_t> qp{};        ///< `capture`, `trace`: only frames of this queue pair
+  std::string pcap{};                  ///< `record dump`: the capture that it writes; empty: it prints text
+  uint64_t stop_at = 0;                ///< `replay`: the number of the last packet; 0: none
+  std::optional<uint32_t> stop_psn{};  ///< `replay`: the PSN of the last packet of the queue pair
+  double seconds = 0;                  ///< `capture`, `trace`: duration; 0 for ever
 };
 
 using arguments::EarlyExit;

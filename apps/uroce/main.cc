@@ -16,6 +16,7 @@
 #include "uroce/fault.h"
 #include "uroce/fetch.h"
 #include "uroce/ping.h"
+#include "uroce/record_dump.h"
 #include "uroce/replay.h"
 #include "uroce/show.h"
 #include "uroce/terminal.h"
@@ -69,6 +70,7 @@ Result<void> run(const Options& o) {
     case Command::fault_add: return run_fault_add(o);
     case Command::fault_list: return run_fault_list(o);
     case Command::fault_clear: return run_fault_clear(o);
+    case Command::record_dump: return run_record_dump(o);
     case Command::replay: return run_replay(o);
     case Command::fault_words: print_fault_words(); return {};
     case Command::doctor: break;  // has an exit code of its own

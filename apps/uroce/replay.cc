@@ -8,6 +8,7 @@
 #include "record/file.h"
 #include "record/replayer.h"
 #include "record/state_text.h"
+#include "uroce/record_dump.h"
 #include "uroce/table.h"
 #include "wire/packet.h"
 #include "wire/text.h"
@@ -22,9 +23,11 @@ class Printer final : public record::Watch {
 
   bool on_frame(const record::Passing& frame, transport::Engine& engine) override {
     const auto packet = wire::parse(frame.frame, wire::Icrc::skip);
-    const bool last = frame.number == options_.stop_at;
+    const bool own = options_.qp && packet && record::concerns(engine, *options_.qp, *packet, frame.in);
+    const bool last =
+        frame.number == options_.stop_at || (own && options_.stop_psn && packet->bth.psn == Psn(*options_.stop_psn));
     if (first_ < Nanos(0)) first_ = frame.now;
-    const bool shown = last || !options_.qp || (packet && record::concerns(engine, *options_.qp, *packet, frame.in));
+    const bool shown = last || !options_.qp || own;
     if (shown && !options_.json) {
       const std::string text = packet ? wire::to_text(*packet) : fmt::format("({} bytes)", frame.frame.size());
       fmt::print("{:8} {:12.9f} {} {}\n", frame.number, static_cast<double>((frame.now - first_).count()) / 1e9,
@@ -46,11 +49,11 @@ class Printer final : public record::Watch {
 
 std::string json_of(const record::Recorded& file, const record::Report& report) {
   return fmt::format(
-      R"({{"device": "{}", "engine": {}, "pid": {}, "full": {}, "cut": {}, "stopped": {}, "records": {}, "calls": {}, )"
+      R"({{"device": {}, "engine": {}, "pid": {}, "full": {}, "cut": {}, "stopped": {}, "records": {}, "calls": {}, )"
       R"("frames_in": {}, "frames_out": {}, "completions": {}, "events": {}, "nanoseconds": {}, "divergence": {}}})",
-      file.device, file.engine, file.pid, file.full, report.cut, report.stopped, report.records, report.calls,
-      report.frames_in, report.frames_out, report.completions, report.events, (report.last - report.first).count(),
-      report.divergence ? fmt::format("\"{}\"", printable(*report.divergence)) : "null");
+      json_text(file.device), file.engine, file.pid, file.full, report.cut, report.stopped, report.records,
+      report.calls, report.frames_in, report.frames_out, report.completions, report.events,
+      (report.last - report.first).count(), report.divergence ? json_text(*report.divergence) : "null");
 }
 
 }  // namespace
@@ -59,18 +62,27 @@ Result<void> run_replay(const Options& options) {
   const auto file = record::read_file(options.file);
   if (!file) return std::unexpected(file.error());
   Printer printer(options);
-  const bool watches = options.qp.has_value() || options.stop_at != 0;
+  const bool watches = options.qp || options.stop_at != 0;
   const record::Report report = record::Replayer(file->records, watches ? &printer : nullptr).run();
   if (options.json) {
     fmt::print("{}\n", json_of(*file, report));
   } else {
-    fmt::print("engine {} of {}, process {}: {:.6f} s{}{}\n", file->engine, file->device, file->pid,
+    fmt::print("engine {} of {}, process {}: {:.6f} s{}{}\n", file->engine, printable(file->device), file->pid,
                static_cast<double>((report.last - report.first).count()) / 1e9,
                file->full ? "; the recording became full" : "", report.cut ? "; it ends within a call" : "");
     fmt::print("{} calls, {} frames in, {} frames out, {} completions, {} events\n", report.calls, report.frames_in,
                report.frames_out, report.completions, report.events);
   }
+  if (report.malformed) {
+    return fail(EINVAL, fmt::format("{} has been changed: {}", options.file, printable(*report.divergence)));
+  }
   if (report.divergence) return fail(EIO, fmt::format("the replay differs: {}", *report.divergence));
+  const bool stops = options.stop_at != 0 || options.stop_psn;
+  if (stops && !report.stopped) {
+    return fail(ENOENT, fmt::format("the replay never came to the packet of --stop-at: it has {} packets; see those of "
+                                    "the queue pair with --qp alone",
+                                    report.frames_in + report.frames_out));
+  }
   if (!options.json && !report.stopped) fmt::print("bit-exact\n");
   return {};
 }

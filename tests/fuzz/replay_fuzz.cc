@@ -9,6 +9,8 @@
 #include <functional>
 #include <vector>
 
+#include "record/frames.h"
+#include "record/record_text.h"
 #include "tests/fuzz/input.h"
 #include "tests/support/recording.h"
 #include "tests/support/test_endpoint.h"
@@ -267,6 +269,22 @@ void change(Input& in, std::vector<Bytes>& records) {
   if (records.empty()) records.push_back(Bytes(sizeof(record::Head)));
 }
 
+/// Describes records as `uroce record dump` does.
+void describe(const Bytes& records) {
+  try {
+    record::Peers peers;
+    for (record::Reader in(records); !in.at_end();) {
+      const record::Record next = in.take();
+      static_cast<void>(record::describe(next));
+      static_cast<void>(record::time_of(next, Nanos(0)));
+      static_cast<void>(record::frames_of(next));
+      peers.note(next);
+    }
+  } catch (const record::Stop&) {
+    return;
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
@@ -283,6 +301,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
     for (const Bytes& record : records) played.insert(played.end(), record.begin(), record.end());
     if ((first & 0x40) != 0) played.resize(played.size() - std::min(played.size(), std::size_t{first} & 0x3f));
   }
+  describe(played);
   record::Replayer(played, nullptr, kRingBytes).run();
   return 0;
 }

@@ -2,6 +2,7 @@
 """Recordings of `uroced --record`: after traffic that every byte of is verified, after kill -ABRT and -9, after faults."""
 
 import os
+import random
 import re
 import signal
 import time
@@ -12,7 +13,16 @@ import verbs
 from harness import BUILD
 
 UROCE = BUILD / "apps" / "uroce" / "uroce"
+HEAD = 88  # bytes of record::FileHead
 VERIFIER = BUILD / "tests" / "system" / "clients" / "client_verifier"
+
+
+def pcapng_blocks(data):
+    """The kind and the bytes of each block."""
+    while data:
+        kind, size = (int.from_bytes(data[at:at + 4], "little") for at in (0, 4))
+        yield kind, data[8:size - 4]
+        data = data[size:]
 
 
 class Case(verbs.Case):
@@ -31,6 +41,9 @@ class Case(verbs.Case):
 
     def replay(self, file, *options, code=0):
         return self.finish(self.start([UROCE, "replay", file, *options]), 120, code)
+
+    def dump(self, *words):
+        return self.finish(self.start([UROCE, "record", "dump", *words]), 60)
 
     def replays(self):
         """Each recording does again what it did."""
@@ -70,6 +83,48 @@ class Recordings(Case):
         self.finish(self.verifier("--messages", "300"), 60)
         completions = sum(said["completions"] for said in self.replays())
         self.assertGreaterEqual(completions, 600)
+
+    def test_a_recording_as_text_and_as_a_capture(self):
+        program = self.verifier("--messages", "60")
+        self.finish(program, 60)
+        file = self.files()[0]
+        said = harness.loads(self.replay(file, "--json"))
+        lines = harness.loads(self.dump(file, "--json"))
+        self.assertEqual(lines[0]["kind"], "engine")
+        packets = [line for line in lines if line["packet"] is not None]
+        self.assertEqual([line["packet"] for line in packets], list(range(1, said["frames_in"] + said["frames_out"] + 1)))
+        kinds = {line["kind"] for line in lines}
+        self.assertLessEqual({"attach", "modify", "sends", "recvs", "doorbell", "poll", "sent", "completion", "end"}, kinds)
+        self.assertEqual(sum(line["kind"] == "completion" for line in lines), said["completions"])
+        self.assertEqual(len(self.dump(file).splitlines()), len(lines))
+        qpn = re.search(r"qps (0x[0-9a-f]+)", program.output)[1]
+        own = self.dump(file, "--qp", qpn)
+        self.assertIn(f" attach qp={qpn} RC ", own)
+        shown = [line.split()[1] for line in own.splitlines() if re.search(r" [<>] ", line)]
+        replayed = [line.split()[0] for line in self.replay(file, "--qp", qpn).splitlines() if re.search(r" [<>] ", line)]
+        self.assertEqual(shown, replayed)
+        capture = self.directory / "out.pcapng"
+        self.dump("--pcap", capture, file)
+        self.assertEqual(sum(kind == 6 for kind, _ in pcapng_blocks(capture.read_bytes())), len(packets))
+
+    def test_a_changed_recording_ends_a_replay_in_order(self):
+        self.finish(self.verifier("--messages", "20"), 60)
+        data = self.files()[0].read_bytes()
+        used = HEAD + int.from_bytes(data[32:40], "little")
+        chance = random.Random(1)
+        said = set()
+        for number in range(60):
+            changed = bytearray(data[:used])
+            for _ in range(chance.randrange(1, 9)):
+                # Most of what control says stands at the beginning.
+                changed[chance.randrange(HEAD, chance.choice((2000, used)))] = chance.randrange(256)
+            wrong = self.directory / "changed"
+            wrong.write_bytes(changed)
+            for command in (("replay", wrong), ("record", "dump", wrong)):
+                program = self.start([UROCE, *command])
+                self.assertIn(program.wait(60), (0, 1), (number, program))
+                said.update(word for word in ("has been changed", "the replay differs", "bit-exact") if word in program.output)
+        self.assertEqual(len(said), 3, said)
 
     def test_after_an_abort_under_traffic(self):
         self.die_by(signal.SIGABRT)
@@ -112,6 +167,11 @@ class WithFaults(Case):
         stopped = self.replay(self.files()[0], "--qp", qpn, "--stop-at", number)
         self.assertIn(f"before: QP {qpn} RTS, peer", stopped)
         self.assertIn(f"after: QP {qpn} RTS, peer", stopped)
+        by_psn = self.replay(self.files()[0], "--qp", qpn, "--stop-at", "psn=0x27")
+        self.assertIn(" > RC SEND_ONLY", by_psn)
+        self.assertIn(f"before: QP {qpn} RTS, peer", by_psn)
+        self.assertIn("PSN unacknowledged", by_psn)
+        self.assertIn("never came to the packet", self.replay(self.files()[0], "--stop-at", "100000000", code=1))
         self.assertIn("PSN unacknowledged 39, next 40, sent 40", stopped.splitlines()[-3])
 
 

@@ -96,8 +96,27 @@ TEST(UroceCommandLine, PingsOrAnswers) {
   EXPECT_EQ(parse({"explain"})->subject, "");
 }
 
+TEST(UroceCommandLine, StopsAReplayAtAPacketOrAPsn) {
+  const auto number = parse({"replay", "f", "--stop-at", "12"});
+  ASSERT_TRUE(number);
+  EXPECT_EQ(number->stop_at, 12u);
+  const auto psn = parse({"replay", "f", "--qp", "0x11", "--stop-at", "psn=0x123"});
+  ASSERT_TRUE(psn);
+  EXPECT_EQ(psn->stop_psn, 0x123u);
+  EXPECT_EQ(parse({"replay", "f", "--stop-at", "psn=1"}).error().text,
+            "uroce: \"--stop-at psn=\" needs the queue pair, --qp; see uroce --help");
+  for (const char* wrong : {"0", "psn=", "psn=0x1000000", "3x", "-1"}) {
+    EXPECT_FALSE(parse({"replay", "f", "--qp", "1", "--stop-at", wrong})) << wrong;
+  }
+  const auto dump = parse({"record", "dump", "f", "--qp", "0x11", "--pcap", "-"});
+  ASSERT_TRUE(dump);
+  EXPECT_EQ(dump->command, Command::record_dump);
+  EXPECT_EQ(dump->pcap, "-");
+}
+
 TEST(UroceCommandLine, NamesAnUnknownWordAndTheOthers) {
-  const std::string commands = "devices, show, stat, top, capture, trace, ping, explain, fault, replay or doctor";
+  const std::string commands =
+      "devices, show, stat, top, capture, trace, ping, explain, fault, record, replay or doctor";
   const std::string objects = "qp, cm_id, mr, mw, pd, cq, srq, ah, xrcd, flow, client, user, peer or restart";
   EXPECT_EQ(parse({"foo"}).error().text,
             "uroce: unknown word 'foo' behind \"uroce\"; write " + commands + "; see uroce --help");
