@@ -49,10 +49,10 @@ class Printer final : public record::Watch {
 
 std::string json_of(const record::Recorded& file, const record::Report& report) {
   return fmt::format(
-      R"({{"device": {}, "engine": {}, "pid": {}, "full": {}, "cut": {}, "stopped": {}, "records": {}, "calls": {}, )"
+      R"({{"device": {}, "engine": {}, "pid": {}, "full": {}, "cut": {}, "stopped": {}, "records": {}, "keyframes": {}, "calls": {}, )"
       R"("frames_in": {}, "frames_out": {}, "completions": {}, "events": {}, "nanoseconds": {}, "divergence": {}}})",
       json_text(file.device), file.engine, file.pid, file.full, report.cut, report.stopped, report.records,
-      report.calls, report.frames_in, report.frames_out, report.completions, report.events,
+      report.keyframes, report.calls, report.frames_in, report.frames_out, report.completions, report.events,
       (report.last - report.first).count(), report.divergence ? json_text(*report.divergence) : "null");
 }
 

@@ -45,6 +45,15 @@ class SecretStream {
   /// A number from 0 to bound-1. `bound` must not be 0.
   uint64_t below(uint64_t bound);
 
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [secret, block, used, words] = *this;
+    archive("secret", secret.bytes_);
+    archive("block", block);
+    archive("used", used, 0, kWords);
+    archive("words", words);
+  }
+
  private:
   Secret secret_;
   uint64_t block_ = 0;

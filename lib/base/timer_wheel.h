@@ -93,6 +93,31 @@ class BasicTimerWheel {
     }
   }
 
+  // --- The same wheel elsewhere -----------------------------------------------------------------------------
+
+  struct Clock {
+    uint64_t now = 0, busy_from = UINT64_MAX;
+  };
+  Clock clock() const { return {now_, busy_from_}; }
+  /// Calls `visit(node)` for each armed node, in an order in which restore() leaves them as they are.
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (const TimerNode& head : heads_) {
+      for (const TimerNode* node = head.next; node != &head; node = node->next) visit(*node);
+    }
+  }
+  /// Sets the clock of a wheel that has no nodes.
+  void restore(const Clock& clock) {
+    now_ = clock.now;
+    busy_from_ = clock.busy_from;
+  }
+  static constexpr uint16_t kPlaces = 1024;
+  /// Arms `node`, whose tick and place, less than kPlaces, come from another wheel.
+  void restore(TimerNode& node) {
+    link(node);
+    ++armed_;
+  }
+
   /// The time by which advance() must run, at the latest at the earliest deadline's tick. kNever when no node is armed.
   Nanos next_deadline() const {
     if (armed_ == 0) return kNever;
@@ -137,6 +162,10 @@ class BasicTimerWheel {
     node.place = static_cast<uint16_t>(level * kSlots + slot);
     const uint64_t busy_tick = tick >> (kSlotBits * level) << (kSlotBits * level);
     if (busy_tick < busy_from_) busy_from_ = busy_tick;
+    link(node);
+  }
+
+  void link(TimerNode& node) {
     TimerNode& head = heads_[node.place];
     node.prev = head.prev;
     node.next = &head;
@@ -202,6 +231,7 @@ class BasicTimerWheel {
   uint64_t now_ = 0;
   uint64_t armed_ = 0;
   uint64_t busy_from_ = UINT64_MAX;  ///< before this tick no slot fires or cascades: advance() costs a comparison
+  static_assert(kPlaces == kLevels * kSlots);
   std::array<TimerNode, kLevels * kSlots> heads_;
   std::array<uint64_t, kLevels * kSlots / 64> busy_{};
 };

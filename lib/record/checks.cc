@@ -105,13 +105,14 @@ void check(const Record& record, const HandleRecord& handle) {
 void check(const Record& record, const QpRecord& qp) {
   check(record, qp.now);
   if (transport::name(qp.type) == "?") refuse(record, fmt::format("its type is {}", static_cast<uint32_t>(qp.type)));
+  const uint64_t last_position = record.kind == Kind::key_qp ? UINT32_MAX : 0;
   check_ranges(record, {{"QPN", qp.qpn, 1, kQpns - 1},
                         {"max_send_sge", qp.cap.max_send_sge, 0, kMaxSge},
                         {"max_recv_sge", qp.cap.max_recv_sge, 0, kMaxSge},
                         {"max_inline_data", qp.cap.max_inline_data, 0, kMaxInline},
                         {"retransmission", static_cast<uint64_t>(qp.retransmission), 0, 3},
                         {"congestion", static_cast<uint64_t>(qp.congestion), 0, 3},
-                        {"the send queue's first position", qp.sq.next, 0, 0}});
+                        {"the send queue's first position", qp.sq.next, 0, last_position}});
   check_ring(record, qp.sq, queues::send_stride(qp.cap.max_send_sge, qp.cap.max_inline_data));
   check_ring(record, qp.rq, queues::recv_stride(qp.cap.max_recv_sge));
   const bool target = qp.type == QpType::xrc_target;

@@ -60,13 +60,12 @@ Result<std::unique_ptr<FileRecorder>> FileRecorder::make(const std::string& fold
   }
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return failed("map", path);
-  auto* const head = new (memory) FileHead;
-  head->pid = pid;
-  head->build = build_of();
-  head->capacity = bytes - sizeof(FileHead);
-  head->engine = engine;
-  device.copy(head->device, sizeof head->device - 1);
-  return std::unique_ptr<FileRecorder>(new FileRecorder(Mapping({static_cast<std::byte*>(memory), bytes}), path));
+  const std::span<std::byte> mapped(static_cast<std::byte*>(memory), bytes);
+  FileHead& head = lay_out(mapped);
+  head.pid = pid;
+  head.engine = engine;
+  device.copy(head.device, sizeof head.device - 1);
+  return std::unique_ptr<FileRecorder>(new FileRecorder(Mapping(mapped), path));
 }
 
 Result<Recorded> read_file(const std::string& path) {
@@ -86,14 +85,15 @@ Result<Recorded> read_file(const std::string& path) {
   if (head.format != kFormat || head.build != build_of()) {
     return refuse("another version has written it; replay it with the uroce of the uroced that recorded it");
   }
-  const uint64_t used = head.used.load(std::memory_order_acquire);
-  if (used > size - sizeof(FileHead)) return refuse(fmt::format("it was cut: {} of {} bytes are there", size, used));
-  const auto records = mapping.bytes().subspan(sizeof(FileHead), used);
+  auto all = collect(mapping.bytes());
+  if (!all) return refuse(fmt::format("it was cut: its head tells of more than its {} bytes", size));
+  if (all->keyframes.empty()) return refuse("no state from which to begin is whole in it");
   return Recorded{.device = std::string(head.device, strnlen(head.device, sizeof head.device)),
                   .engine = head.engine,
                   .pid = head.pid,
                   .full = head.full.load(std::memory_order_relaxed) != 0,
-                  .records = {records.begin(), records.end()}};
+                  .records = std::move(all->records),
+                  .keyframes = std::move(all->keyframes)};
 }
 
 }  // namespace uroce::record

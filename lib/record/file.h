@@ -60,8 +60,9 @@ struct Recorded {
   std::string device;
   uint32_t engine = 0;
   uint32_t pid = 0;
-  bool full = false;
-  std::vector<std::byte> records;
+  bool full = false;                   ///< later ones had no room
+  std::vector<std::byte> records;      ///< from the oldest keyframe on
+  std::vector<std::size_t> keyframes;  ///< where each begins in them
 };
 /// Errors: errno of open(2) and its like; EINVAL: it is no recording, or another program's.
 Result<Recorded> read_file(const std::string& path);

@@ -2,7 +2,6 @@
 // they stand in memory; `kFormat` and `build_of()` tell another program's.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,8 +15,13 @@ namespace uroce::record {
 /// The content of a record. A call of the engine goes on to its `end`; calls nest where a frame stays in the thread.
 enum class Kind : uint16_t {
   none,
-  engine,  ///< its configuration; the first
-  end,     ///< of a call, or of what control did
+  // A keyframe.
+  engine,    ///< its configuration and its clients; the first
+  key_srq,   ///< a shared receive queue
+  key_qp,    ///< a queue pair
+  key_end,   ///< what waits and runs; the last
+  key_more,  ///< more of the state in the record before
+  end,       ///< of a call, or of what control did
   // Calls.
   frames,
   local_frames,
@@ -71,93 +75,12 @@ static_assert(sizeof(Head) == 8);
 
 constexpr std::size_t padded(std::size_t bytes) { return (bytes + 7) & ~std::size_t{7}; }
 
-inline constexpr uint32_t kFormat = 1;
+inline constexpr uint32_t kFormat = 2;
 /// Differs between programs whose structures may differ.
 uint64_t build_of();
-
-/// The beginning of a file.
-struct FileHead {
-  static constexpr uint64_t kMagic = 0x31636572656f7275;  // "uroerec1"
-  uint64_t magic = kMagic;
-  uint32_t format = kFormat;
-  uint32_t pid = 0;
-  uint64_t build = 0;
-  uint64_t capacity = 0;          ///< bytes of records that fit
-  std::atomic<uint64_t> used{0};  ///< bytes of records that are whole
-  std::atomic<uint64_t> full{0};  ///< 1: the engine went on, and its records did not fit
-  char device[32]{};
-  uint32_t engine = 0;
-  uint32_t reserved = 0;
-};
-static_assert(sizeof(FileHead) % 8 == 0);
-
-/// Writes records into memory, until it is full. A record counts once it is whole.
-class Writer {
- public:
-  /// `memory`: a FileHead, and the records behind it.
-  explicit Writer(std::span<std::byte> memory) : head_(*reinterpret_cast<FileHead*>(memory.data())) {
-    at_ = begin_ = memory.data() + sizeof(FileHead);
-    end_ = memory.data() + memory.size();
-  }
-  bool full() const { return full_; }
-  /// No more is written.
-  void stop() { full_ = true; }
-  uint64_t used() const { return static_cast<uint64_t>(at_ - begin_); }
-
-  /// A record of these parts, in a row: trivially copyable values, and spans of bytes.
-  template <class... Parts>
-  void put(Kind kind, uint16_t small, const Parts&... parts) {
-    std::byte* to = start((size_of(parts) + ... + 0));
-    if (to == nullptr) return;
-    ((to = append(to, parts)), ...);
-    finish(kind, small, to);
-  }
-  /// Room for a record of at most `most` bytes, or nullptr; then finish() at its end.
-  std::byte* start(std::size_t most) {
-    if (static_cast<std::size_t>(end_ - at_) < sizeof(Head) + padded(most) || full_) [[unlikely]] {
-      full_ = true;
-      head_.full.store(1, std::memory_order_relaxed);
-      return nullptr;
-    }
-    return at_ + sizeof(Head);
-  }
-  void finish(Kind kind, uint16_t small, const std::byte* end) {
-    const auto bytes = static_cast<std::size_t>(end - at_) - sizeof(Head);
-    const Head head{static_cast<uint32_t>(bytes), kind, small};
-    std::memcpy(at_, &head, sizeof head);
-    at_ += sizeof(Head) + padded(bytes);
-    head_.used.store(used(), std::memory_order_release);
-  }
-
-  template <class T>
-  static std::byte* append(std::byte* to, const T& value) {
-    if constexpr (std::is_convertible_v<T, std::span<const std::byte>>) {
-      const std::span<const std::byte> bytes = value;
-      if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
-      return to + bytes.size();
-    } else {
-      static_assert(std::is_trivially_copyable_v<T>);
-      std::memcpy(to, &value, sizeof value);
-      return to + sizeof value;
-    }
-  }
-
- private:
-  template <class T>
-  static std::size_t size_of(const T& value) {
-    if constexpr (std::is_convertible_v<T, std::span<const std::byte>>) {
-      return std::span<const std::byte>(value).size();
-    } else {
-      return sizeof value;
-    }
-  }
-
-  FileHead& head_;
-  std::byte* begin_;
-  std::byte* at_;
-  std::byte* end_;
-  bool full_ = false;
-};
+/// Of Kind::engine, in Head::small.
+inline constexpr uint16_t kWithHandles = 1;  ///< the engine has address handles
+inline constexpr uint16_t kAfterGap = 2;     ///< what stands before it does not lead here
 
 /// Why a replay ends before the end of its recording.
 struct Stop {

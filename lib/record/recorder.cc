@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "record/keyframe.h"
 #include "transport/qp/cq_writer.h"
 #include "transport/qp/srq.h"
 #include "wire/opcode.h"
@@ -41,6 +42,11 @@ std::size_t kept_of(std::span<const std::byte> frame) {
   return std::min(frame.size(), at + wire::info(static_cast<wire::Opcode>(opcode)).header_length);
 }
 
+/// Of a raw frame (`whole`) more than that.
+std::size_t kept_of(std::span<const std::byte> frame, bool whole) {
+  return whole ? std::min(frame.size(), kRawBytes) : kept_of(frame);
+}
+
 }  // namespace
 
 Recorder::~Recorder() {
@@ -65,6 +71,7 @@ transport::EngineEvents& Recorder::events(transport::EngineEvents& real) {
 // --- Calls ------------------------------------------------------------------------------------------------------
 
 void Recorder::begin_call() {
+  ++depth_;
   write_idle();
   write_tables();
 }
@@ -77,6 +84,31 @@ void Recorder::write_idle() {
 
 void Recorder::end_call() {
   out_.put(Kind::end, 0);
+  look_after_call();
+  if (--depth_ == 0 && out_.wants_keyframe()) [[unlikely]]
+    keyframe();
+}
+
+[[gnu::cold]] void Recorder::keyframe() {
+  write_tables();
+  Keyed keyed{.engine = *engine_, .qps = {}, .srqs = {}};
+  for (const auto& [qp, shadow] : qps_) keyed.qps.emplace_back(const_cast<Qp*>(qp), shadow.get());
+  for (const auto& [srq, shadow] : srqs_) keyed.srqs.emplace_back(srq, shadow.get());
+  // A replay that begins here has found none.
+  known_handles_.clear();
+  checks_ = handle_checks_ = 0;
+  groups_seen_ = engine_->groups().revision();
+  flows_seen_ = std::as_const(*engine_).flows().revision();
+  const bool gap = out_.begin_keyframe();
+  const auto handles = static_cast<uint16_t>(real_handles_ != nullptr ? kWithHandles : 0);
+  write_keyframe(std::move(keyed), gap ? handles | kAfterGap : handles,
+                 [this](Kind kind, uint16_t small, std::span<const std::byte> fixed, std::span<const std::byte> state) {
+                   out_.put(kind, small, fixed, state);
+                 });
+  out_.end_keyframe();
+}
+
+void Recorder::look_after_call() {
   for (std::size_t looks = std::min(watched_.size(), kLooksPerCall); looks > 0; --looks) {
     if (next_watched_ >= watched_.size()) next_watched_ = 0;
     if (watched_.empty()) return;
@@ -88,12 +120,16 @@ void Recorder::write_frames(Kind kind, uint16_t small, std::span<const transport
                             bool whole) {
   std::size_t most = sizeof now + sizeof(uint32_t);
   for (const transport::RxFrame& frame : frames) most += sizeof(FrameRecord) + frame.bytes.size();
+  // Most of it is payload, which is not kept.
+  if (!out_.fits(most)) [[unlikely]] {
+    for (const transport::RxFrame& frame : frames) most -= frame.bytes.size() - kept_of(frame.bytes, whole);
+  }
   std::byte* to = out_.start(most);
   if (to == nullptr) return;
   to = Writer::append(to, now);
   to = Writer::append(to, static_cast<uint32_t>(frames.size()));
   for (const transport::RxFrame& frame : frames) {
-    const std::size_t kept = whole ? std::min(frame.bytes.size(), kRawBytes) : kept_of(frame.bytes);
+    const std::size_t kept = kept_of(frame.bytes, whole);
     const FrameRecord record{.length = static_cast<uint16_t>(frame.bytes.size()),
                              .kept = static_cast<uint16_t>(kept),
                              .lacks_icrc = frame.lacks_icrc ? uint8_t{1} : uint8_t{0}};

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "record/format.h"
 #include "record/shadow.h"
+#include "record/writer.h"
 #include "transport/core/tape.h"
 #include "transport/datagram/address_handles.h"
 #include "transport/engine/engine.h"
@@ -22,12 +22,13 @@ namespace uroce::record {
 
 class Recorder final : public transport::Tape, memory::KeyLookups, transport::HandleLookups, transport::EngineEvents {
  public:
-  /// `memory` begins with a FileHead and outlives this. When it is full, the engine goes on and no more is recorded.
+  /// `memory` is laid out (record/writer.h) and outlives this. When a keyframe does not fit into it, the engine goes on
+  /// and no more is recorded.
   explicit Recorder(std::span<std::byte> memory) : out_(memory), keys_(*this), handles_(*this) {}
   ~Recorder() override;
 
-  uint64_t used() const { return out_.used(); }
-  bool full() const { return out_.full(); }
+  uint64_t written() const { return out_.written(); }
+  bool stopped() const { return out_.stopped(); }
 
  private:
   // --- Tape -----------------------------------------------------------------------------------------------------
@@ -98,6 +99,8 @@ class Recorder final : public transport::Tape, memory::KeyLookups, transport::Ha
   static ShadowQp& shadow_of(const transport::Qp& qp) { return *reinterpret_cast<ShadowQp*>(qp.tx.doorbell); }
   void begin_call();
   void end_call();
+  void look_after_call();
+  void keyframe();
   /// Before the engine gets a frame for the queue pair.
   void meet(transport::Qp& qp);
   void meet_receiver(uint32_t qpn);
@@ -147,6 +150,7 @@ class Recorder final : public transport::Tape, memory::KeyLookups, transport::Ha
   uint64_t handle_checks_ = 0;
   uint32_t groups_seen_ = 0, flows_seen_ = 0;
   Nanos idle_{-1};
+  uint32_t depth_ = 0;  // of calls
 };
 
 }  // namespace uroce::record

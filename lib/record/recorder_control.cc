@@ -1,6 +1,5 @@
 // Control's changes of a recorded engine.
-#include <cstring>
-
+#include "record/keyframe.h"
 #include "record/recorder.h"
 #include "transport/qp/cq_writer.h"
 #include "transport/qp/srq.h"
@@ -12,29 +11,7 @@ using transport::Srq;
 
 void Recorder::begin(transport::Engine& engine) {
   engine_ = &engine;
-  const transport::EngineConfig& config = engine.config();
-  EngineRecord record{.index = config.index,
-                      .index_bits = config.index_bits,
-                      .max_qps = config.max_qps,
-                      .burst = config.burst,
-                      .window_packets = config.window_packets,
-                      .long_windows = config.long_windows,
-                      .settings = config.settings,
-                      .peer_delay = config.peer_delay,
-                      .seed = {},
-                      .pkey = config.pkey,
-                      .vlan = config.vlan,
-                      .plain_path = config.plain_path,
-                      .check_icrc = config.check_icrc,
-                      .read_window_packets = config.read_window_packets,
-                      .ethernet_mtu = config.ethernet_mtu,
-                      .port_mtu = config.port_mtu,
-                      .mac = config.mac,
-                      .gids = static_cast<uint32_t>(config.gids.size()),
-                      .peers = static_cast<uint32_t>(config.peers.prefixes().size())};
-  std::memcpy(record.seed.data(), &config.seed, sizeof config.seed);
-  out_.put(Kind::engine, real_handles_ != nullptr ? 1 : 0, record, std::as_bytes(std::span(config.gids)),
-           std::as_bytes(std::span(config.peers.prefixes())));
+  keyframe();
 }
 
 // Groups and rules change seldom, so a change writes all of them.
@@ -48,23 +25,7 @@ void Recorder::write_tables() {
   if (flows.revision() == flows_seen_) [[likely]]
     return;
   flows_seen_ = flows.revision();
-  std::vector<std::byte> all;
-  const auto add = [&all](std::span<const std::byte> bytes) { all.insert(all.end(), bytes.begin(), bytes.end()); };
-  for (const auto list : {flows.rules(), flows.sniffers()}) {
-    for (const transport::FlowEntry& entry : list) {
-      const FlowRecord record{.id = entry.id,
-                              .qpn = entry.qpn,
-                              .tag = entry.tag,
-                              .qpns = entry.table ? static_cast<uint32_t>(entry.table->qpns.size()) : 0,
-                              .type = entry.type,
-                              .priority = entry.priority,
-                              .hash = entry.table ? entry.table->hash : RxHash{},
-                              .pattern = entry.pattern};
-      add(std::as_bytes(std::span(&record, 1)));
-      if (entry.table) add(std::as_bytes(std::span(entry.table->qpns)));
-    }
-  }
-  out_.put(Kind::flows, 0, std::span<const std::byte>(all));
+  out_.put(Kind::flows, 0, std::span<const std::byte>(describe(flows)));
 }
 
 void Recorder::on_attach(Qp& qp) {
@@ -76,32 +37,9 @@ void Recorder::on_attach(Qp& qp) {
   auto owned = std::make_unique<ShadowQp>();
   ShadowQp& shadow = *owned;
   qps_[&qp] = std::move(owned);
-  QpRecord record{.now = engine_->now(),
-                  .qpn = spec.qpn,
-                  .type = spec.type,
-                  .pd = spec.pd,
-                  .cap = spec.cap,
-                  .signal_all = spec.signal_all,
-                  .has_sq = spec.sq.header != nullptr,
-                  .has_rq = spec.rq.header != nullptr,
-                  .has_send_cq = spec.send_cq != nullptr,
-                  .has_recv_cq = spec.recv_cq != nullptr,
-                  .has_srq = spec.srq != nullptr,
-                  .has_held = spec.held_recv != nullptr,
-                  .retransmission = spec.retransmission,
-                  .congestion = spec.congestion,
-                  .window_packets = spec.window_packets,
-                  .doorbell_ring = spec.doorbell_ring,
-                  .send_cq = spec.send_cq != nullptr ? spec.send_cq->id() : 0,
-                  .recv_cq = spec.recv_cq != nullptr ? spec.recv_cq->id() : 0,
-                  .srq = spec.srq != nullptr ? spec.srq->id : 0,
-                  .xrc_domain = spec.xrc_domain,
-                  .sq = ShadowRing::describe(spec.sq, qp.tx.sq.next()),
-                  .rq = ShadowRing::describe(spec.rq, qp.rx.rq.next())};
-  if (record.has_held) {
-    record.held = spec.held_recv->held.load(std::memory_order_acquire) != 0;
-    record.held_wr_id = spec.held_recv->wr_id.load(std::memory_order_relaxed);
-  }
+  QpRecord record = describe(qp, engine_->now());
+  record.sq = ShadowRing::describe(spec.sq, qp.tx.sq.next());
+  record.rq = ShadowRing::describe(spec.rq, qp.rx.rq.next());
   shadow.real_sq = spec.sq;
   shadow.real_rq = spec.rq;
   shadow.real_flag = qp.tx.doorbell;
@@ -196,11 +134,13 @@ void Recorder::on_attach_srq(Srq& srq) {
   write_idle();
   use_srq(srq);
   use_cq(srq.cq);
+  srqs_.at(&srq)->attached = true;
   out_.put(Kind::attach_srq, 0, ObjectRecord{.now = engine_->now(), .object = srq.id});
 }
 
 void Recorder::on_detach_srq(Srq& srq) {
   write_idle();
+  if (const auto found = srqs_.find(&srq); found != srqs_.end()) found->second->attached = false;
   out_.put(Kind::detach_srq, 0, ObjectRecord{.now = engine_->now(), .object = srq.id});
 }
 

@@ -1,6 +1,7 @@
 // Shared memory before and after a call.
 #include <algorithm>
 
+#include "record/keyframe.h"
 #include "record/recorder.h"
 #include "transport/qp/cq_writer.h"
 #include "transport/qp/srq.h"
@@ -54,16 +55,9 @@ void Recorder::take_srq(Srq& srq) {
 
 void Recorder::take_slots(Kind kind, ShadowRing& ring, uint32_t object) {
   if (!ring.has_new()) return;
-  const SlotsRecord record = ring.take(object);
-  std::byte* to = out_.start(sizeof record + std::size_t{record.slots} * (sizeof(uint16_t) + ring.place().stride));
-  if (to == nullptr) return;
-  to = Writer::append(to, record);
-  for (uint32_t i = record.first; i != record.first + record.slots; ++i) {
-    const uint16_t length = ring.length_of(i);
-    to = Writer::append(to, length);
-    to = Writer::append(to, std::span<const std::byte>(ring.place().slot(i), length));
-  }
-  out_.finish(kind, 0, to);
+  for_each_piece(ring, ring.take(object), [this, kind](const SlotsRecord& piece, std::span<const std::byte> slots) {
+    out_.put(kind, 0, piece, slots);
+  });
 }
 
 // --- After ------------------------------------------------------------------------------------------------------
@@ -143,16 +137,9 @@ void Recorder::write_srq(Srq& srq, ShadowSrq& shadow) {
   shadow.header.limit.store(shadow.limit, std::memory_order_relaxed);
   srq.ring = queues::RingConsumer(shadow.ring.place(), ring.next);
   srq.header = &shadow.header;
-  out_.put(Kind::srq, 0,
-           SrqRecord{.id = srq.id,
-                     .pd = srq.pd,
-                     .max_sge = srq.max_sge,
-                     .xrc_domain = srq.xrc_domain,
-                     .held = static_cast<uint32_t>(srq.held.size()),
-                     .limit = shadow.limit,
-                     .cq = srq.cq != nullptr ? srq.cq->id() : 0,
-                     .has_cq = srq.cq != nullptr,
-                     .ring = ring});
+  SrqRecord record = describe(srq, shadow.limit);
+  record.ring = ring;
+  out_.put(Kind::srq, 0, record);
   take_slots(Kind::srq_recvs, shadow.ring, srq.id);
 }
 

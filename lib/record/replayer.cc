@@ -66,7 +66,7 @@ Report Replayer::run() {
     if (scratch == MAP_FAILED) throw Stop{Stop::Why::malformed, "no memory is left for the replay"};
     scratch_ = {static_cast<std::byte*>(scratch), kScratchBytes};
     find_bad_icrcs(records_);
-    make_engine(take(Kind::engine));
+    begin_at(take(Kind::engine));
     while (!in_.at_end() && !stops_) play(next());
     if (!stops_) in_.check_end();
     if (stops_) {
@@ -108,7 +108,8 @@ Record Replayer::next() {
   return record;
 }
 
-void Replayer::make_engine(const Record& record) {
+// Returns the state of its clients.
+std::span<const std::byte> Replayer::make_engine(const Record& record) {
   Parts parts(record);
   const auto from = read<EngineRecord>(record, parts);
   transport::EngineConfig config;
@@ -135,7 +136,8 @@ void Replayer::make_engine(const Record& record) {
   config.peers = PeerList(std::move(peers));
   config.tape = this;
   transport::EngineEvents& events = *this;
-  engine_ = std::make_unique<Engine>(config, keys_, events, record.small != 0 ? &handles_ : nullptr);
+  engine_ = std::make_unique<Engine>(config, keys_, events, (record.small & kWithHandles) != 0 ? &handles_ : nullptr);
+  return parts.rest();
 }
 
 // --- Calls ------------------------------------------------------------------------------------------------------
@@ -162,6 +164,7 @@ void Replayer::play(const Record& record) {
       return;
     }
     case Kind::bad_icrc: return;
+    case Kind::engine: return check_keyframe(record);
     default: diverge(record, "the engine does not come to this point");
   }
 }

@@ -26,6 +26,7 @@ namespace uroce::record {
 /// The findings of a replay.
 struct Report {
   uint64_t records = 0;
+  uint64_t keyframes = 0;  ///< that were checked, besides the one that it began at
   uint64_t calls = 0;
   uint64_t frames_in = 0;
   uint64_t frames_out = 0;
@@ -149,7 +150,6 @@ class Replayer final : public transport::Tape, memory::KeyLookups, transport::Ha
     transport::Srq srq;
     std::size_t bytes = 0;  ///< of its ring
     int users = 0;          ///< queue pairs; and the engine, where it is attached
-    bool attached = false;
   };
   struct QueuePair {
     ShadowQp shadow;
@@ -168,7 +168,10 @@ class Replayer final : public transport::Tape, memory::KeyLookups, transport::Ha
   Record next();
   [[noreturn]] void diverge(const Record& record, const std::string& what) const;
   void find_bad_icrcs(std::span<const std::byte> records);
-  void make_engine(const Record& record);
+  std::span<const std::byte> make_engine(const Record& record);
+  void begin_at(const Record& keyframe);
+  void check_keyframe(const Record& keyframe);
+  std::vector<std::byte> with_more(std::span<const std::byte> state);
   void play(const Record& record);
   bool play_input(const Record& record);
   bool play_control(const Record& record);
@@ -186,6 +189,7 @@ class Replayer final : public transport::Tape, memory::KeyLookups, transport::Ha
 
   void put_slots(const Record& record);
   void attach(const Record& record);
+  QueuePair& make(const Record& record, const QpRecord& what);
   void use_srq(const Record& record);
   void attach_srq(const Record& record, bool attaches);
   void take_memory(const Record& record, std::size_t bytes);

@@ -182,7 +182,7 @@ void Replayer::use_srq(const Record& record) {
 void Replayer::attach_srq(const Record& record, bool attaches) {
   const auto what = read<ObjectRecord>(record);
   Queue& queue = srq_of(record, what.object);
-  if (std::exchange(queue.attached, attaches) == attaches || queue.srq.xrc_domain == 0) {
+  if (std::exchange(queue.shadow.attached, attaches) == attaches || queue.srq.xrc_domain == 0) {
     refuse(record, "it is no XRC queue, or is one already");
   }
   queue.users += attaches ? 1 : -1;
@@ -191,6 +191,13 @@ void Replayer::attach_srq(const Record& record, bool attaches) {
 
 void Replayer::attach(const Record& record) {
   const auto what = read<QpRecord>(record);
+  QueuePair& made = make(record, what);
+  control(what.now, [&](Engine& engine) {
+    if (!engine.attach(*made.qp)) diverge(record, fmt::format("the engine does not take QP {:#x}", what.qpn));
+  });
+}
+
+Replayer::QueuePair& Replayer::make(const Record& record, const QpRecord& what) {
   if (qps_.contains(what.qpn)) diverge(record, fmt::format("QP {:#x} is there already", what.qpn));
   if (what.window_packets != engine_->config().window_packets) refuse(record, "its window is not the engine's");
   Queue* const srq = what.has_srq ? &srq_of(record, what.srq) : nullptr;
@@ -229,10 +236,8 @@ void Replayer::attach(const Record& record) {
   made.qp = std::move(*qp);
   made.qp->tx.sq = queues::RingConsumer(spec.sq, what.sq.next);
   made.qp->rx.rq = queues::RingConsumer(spec.rq, what.rq.next);
-  control(what.now, [&](Engine& engine) {
-    if (!engine.attach(*made.qp)) diverge(record, fmt::format("the engine does not take QP {:#x}", what.qpn));
-  });
   if (srq != nullptr) ++(made.srq = srq)->users;
+  return made;
 }
 
 // As control checks it (ControlQp::modify()); the route is what came of the address.

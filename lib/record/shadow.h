@@ -159,6 +159,7 @@ struct ShadowSrq {
   queues::SrqHeader* real_header = nullptr;
   uint32_t limit = 0;  ///< as taken
   uint32_t users = 0;
+  bool attached = false;  ///< Engine::attach_srq()
 };
 
 }  // namespace uroce::record

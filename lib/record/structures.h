@@ -21,8 +21,9 @@
 
 namespace uroce::record {
 
-/// EngineConfig; its GIDs and then its peers follow.
+/// EngineConfig; its GIDs, its peers and then Engine::Image::clients follow.
 struct EngineRecord {
+  Nanos now;
   uint32_t index, index_bits, max_qps, burst, window_packets, long_windows;
   EngineSettings settings;
   Nanos peer_delay;
@@ -91,7 +92,8 @@ struct EventRecord {
 struct RingRecord {
   uint32_t entries = 0, stride = 0, next = 0, producer = 0, consumer = 0;
 };
-/// QpSpec. CQs and shared receive queues are named by number and `has`, because 0 may be a number.
+/// QpSpec. CQs and shared receive queues are named by number and `has`, because 0 may be a number. In a keyframe both
+/// rings follow again, and then Engine::image() of it.
 struct QpRecord {
   Nanos now{};
   uint32_t qpn = 0;

@@ -199,7 +199,7 @@ constexpr Row kRows[] = {
                            .most = 4096,
                            .unit = "MiB",
                            .programs = kUroced | kPerf,
-                           .text = "Size of an engine's recording. When it is full, the engine goes on without."}),
+                           .text = "Size of an engine's recording, which has the newest."}),
 
     dcqcn<&D::gain>({.key = "gain",
                      .least = 0.0001,

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "record/recorder.h"
 #include "record/replayer.h"
@@ -19,7 +20,8 @@ class Recording {
   /// replayed at its end? With the value "only" it is not replayed.
   static bool wanted();
 
-  explicit Recording(std::size_t bytes = kBytes);
+  /// `part_bytes`: a keyframe begins so often; 0: as UROCE_TEST_RECORD_PART says, or else in four parts.
+  explicit Recording(std::size_t bytes = kBytes, std::size_t part_bytes = 0);
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
   /// Where wanted() is true, the program ends here unless the replay does all as the engine did.
@@ -27,10 +29,11 @@ class Recording {
 
   transport::Tape* tape() { return recorder_.get(); }
   const record::Recorder& recorder() const { return *recorder_; }
-  std::span<const std::byte> records() const {
-    return {memory_.data() + sizeof(record::FileHead), static_cast<std::size_t>(recorder_->used())};
-  }
-  record::Report replay() const { return record::Replayer(records()).run(); }
+  record::Collected collected() const { return *record::collect(memory_); }
+  std::vector<std::byte> records() const { return collected().records; }
+  record::Report replay() const;
+  /// A replay from each keyframe to the second one behind it. The first that diverges, or the last.
+  record::Report replay_pieces() const;
 
  private:
   std::span<std::byte> memory_;

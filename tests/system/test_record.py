@@ -5,6 +5,7 @@ import os
 import random
 import re
 import signal
+import struct
 import time
 import unittest
 
@@ -58,12 +59,12 @@ class Case(verbs.Case):
     def verifier(self, *options):
         return self.start(self.words(VERIFIER, "uroce0", "uroce1", *options), env=self.env)
 
-    def die_by(self, number):
-        """The daemon ends by this signal in the middle of traffic."""
+    def die_by(self, number, least=1 << 20):
+        """The daemon ends by this signal in the middle of traffic, when each engine has recorded so many bytes."""
         again = f"while {VERIFIER} uroce0 uroce1 --messages 2000; do :; done"
         program = self.start(self.words("bash", "-c", again), env=self.env)
         limit = time.monotonic() + 60 * harness.SLOW
-        while any(self.used(file) < 1 << 20 for file in self.files()):
+        while any(self.written(file) < least for file in self.files()):
             self.assertIsNone(program.process.poll(), program)
             self.assertLess(time.monotonic(), limit, "the recordings do not grow")
             time.sleep(0.02)
@@ -73,9 +74,12 @@ class Case(verbs.Case):
         self.kill_group(program)
 
     @staticmethod
-    def used(file):
-        with open(file, "rb") as opened:
-            return int.from_bytes(opened.read(40)[32:40], "little")
+    def written(file):
+        """Bytes of the parts of the file that were written, roughly: the file's head has their size and number, and each its number."""
+        data = file.read_bytes()
+        size, parts = struct.unpack_from("<QI", data, 24)
+        number, used = max(struct.unpack_from("<QQ", data, 80 + part * size) for part in range(parts))
+        return (number - 1) * size + used
 
 
 class Recordings(Case):
@@ -143,6 +147,28 @@ class Recordings(Case):
             wrong = self.directory / name
             wrong.write_bytes(bad)
             self.assertIn(why, self.replay(wrong, code=1))
+
+
+class InARing(Case):
+    """The memory is full several times."""
+
+    daemon_args = ("--set", "engines.record_mib=1")
+
+    def test_after_an_abort(self):
+        self.die_by(signal.SIGABRT, 5 << 20)
+        for said in self.replays():
+            self.assertGreater(said["keyframes"], 0)
+            self.assertFalse(said["full"])
+
+    def test_after_a_kill(self):
+        self.die_by(signal.SIGKILL, 5 << 20)
+        list(self.replays())
+
+    def test_while_it_runs(self):
+        program = self.verifier("--messages", "20000")
+        while program.process.poll() is None:
+            list(self.replays())
+        program.wait(60)
 
 
 class WithFaults(Case):

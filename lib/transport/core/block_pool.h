@@ -20,8 +20,10 @@ class BlockPool {
   }
   /// A block of any content. Nullptr: `user`, 0..kMaxUsers - 1, has four times as many as are free (dynamic
   /// thresholds), so that no user takes them all.
-  std::byte* take(uint16_t user) {
-    if (held_[user] >= kUserShare * free_.size()) return nullptr;
+  std::byte* take(uint16_t user) { return held_[user] < kUserShare * free_.size() ? take_again(user) : nullptr; }
+  /// As take(), for who had one: only a pool without any block has none.
+  std::byte* take_again(uint16_t user) {
+    if (free_.empty()) return nullptr;
     std::byte* const block = free_.back();
     free_.pop_back();
     ++held_[user];

@@ -180,6 +180,18 @@ class alignas(64) Engine {
     return !timers && !queues && !counts && tasks_seen_ == 0;
   }
   Nanos now() const { return ctx_.now; }
+  /// All that the engine knows at the end of a call, for an engine just made of the same config. That one gets
+  /// `clients` first, then its queue pairs, just made, and `queues` last; it goes on exactly as this one. Tables and
+  /// shared receive queues are not in it, and no counters.
+  struct Image {
+    std::vector<std::byte> clients, queues;
+  };
+  Image image();
+  std::vector<std::byte> image(Qp& qp);
+  /// Errors: EINVAL: no image is like this. The engine can only be destroyed then.
+  Result<void> restore_clients(std::span<const std::byte> image);
+  Result<void> restore(Qp& qp, std::span<const std::byte> image);
+  Result<void> restore_queues(std::span<const std::byte> image);
 
   // --- One control thread -----------------------------------------------------------------------------------
 
@@ -194,6 +206,11 @@ class alignas(64) Engine {
   const TrafficCounters& traffic() const { return traffic_; }
 
  private:
+  template <class Archive>
+  void persist_clients(Archive& archive);
+  template <class Archive>
+  void persist_queues(Archive& archive);
+
   static constexpr std::size_t kMaxTasks = 1024;
   static constexpr std::size_t kParseBurst = 32;
 

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "transport/core/work.h"
@@ -38,7 +40,16 @@ class Deficit {
   bool in_debt() const { return credit_ < 0; }
   uint32_t credit() const { return static_cast<uint32_t>(std::clamp<int64_t>(credit_, 1, work::kUnlimited)); }
 
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [credit, owed] = *this;
+    archive("credit", credit, -kMost, kMost);
+    archive("owed", owed, 0, kMost);
+  }
+
  private:
+  static constexpr int64_t kMost = int64_t{1} << 60;
+
   int64_t credit_ = 0;
   int64_t owed_ = 0;
 };
@@ -107,12 +118,100 @@ class FairQueue {
     clients_[client].user->deficit.owe(work);
   }
   void remove(Qp& gone) {
+    Client& client = clients_[gone.tx.owner];
+    // Another QP may come to be at its address.
+    if (client.last == &gone) client.last = nullptr;
     if (!QpLink::listed(gone)) return;
-    clients_[gone.tx.owner].qps.remove(gone);
+    client.qps.remove(gone);
     --waiting_;
   }
 
+  /// Of the first `clients` and `users`; no other has been used. `find` gives the QP of a number, or nullptr. No
+  /// turn has begun.
+  template <class Archive, class Find>
+  void persist(Archive& archive, std::size_t clients, std::size_t users, Find&& find) {
+    for (User& user : std::span(users_).first(users)) {
+      auto& [listed, weight, deficit, link] = user;
+      archive("weight", weight, 1, Owners::kMaxClients);
+      archive("deficit", deficit);
+    }
+    for (Client& client : std::span(clients_).first(clients)) {
+      auto& [qps, qp_turn_left, done, last, user, deficit, link] = client;
+      auto number = static_cast<uint32_t>(user != nullptr ? user - users_.data() + 1 : 0);
+      uint32_t qpn = last != nullptr ? last->qpn : 0;
+      archive("user", number, 0, static_cast<uint32_t>(users));
+      archive("qp_turn_left", qp_turn_left);
+      archive("done", done);
+      archive("last", qpn);
+      archive("deficit", deficit);
+      if constexpr (Archive::kReads) {
+        user = number != 0 ? &users_[number - 1] : nullptr;
+        last = qpn != 0 ? find(qpn) : nullptr;
+      }
+      persist_list(
+          archive, "qps", qps, [](const Qp& qp) { return qp.qpn; },
+          [&](uint32_t named) -> Qp* {
+            Qp* const qp = find(named);
+            const bool fits =
+                qp != nullptr && !QpLink::listed(*qp) && user != nullptr && &clients_[qp->tx.owner] == &client;
+            waiting_ += fits ? 1 : 0;
+            return fits ? qp : nullptr;
+          },
+          [](Qp& qp) { return QpLink::next(qp); });
+    }
+    const auto next = [](auto& member) { return member.link.next; };
+    for (User& user : std::span(users_).first(users)) {
+      persist_list(
+          archive, "members", user.clients,
+          [this](const Client& client) { return static_cast<uint32_t>(&client - clients_.data()); },
+          [&](uint32_t named) -> Client* {
+            const bool fits = named < clients && !clients_[named].link.listed && clients_[named].user == &user;
+            return fits ? &clients_[named] : nullptr;
+          },
+          next);
+    }
+    persist_list(
+        archive, "turns", turns_, [this](const User& user) { return static_cast<uint32_t>(&user - users_.data()); },
+        [&](uint32_t named) -> User* {
+          const bool fits = named < users && !users_[named].link.listed && !users_[named].clients.empty();
+          return fits ? &users_[named] : nullptr;
+        },
+        next);
+    archive("sparse_polls", sparse_polls_, 0, kSparsePolls);
+    if constexpr (Archive::kReads) {
+      for (const Client& client : std::span(clients_).first(clients)) {
+        const bool waits = client.link.listed && client.user->link.listed;
+        if (!client.qps.empty() && !waits) archive.refuse("has a client without a turn");
+        if (client.link.listed && !client.user->link.listed) archive.refuse("has a user without a turn");
+      }
+    }
+  }
+
  private:
+  /// The elements by numbers, which `find` turns into elements that are in no list; nullptr: the number is wrong.
+  template <class Archive, class Members, class Number, class Find, class Next>
+  static void persist_list(Archive& archive, const char* name, Members& list, Number&& number, Find&& find,
+                           Next&& next) {
+    uint32_t count = 0;
+    if constexpr (!Archive::kReads) {
+      for (auto* at = list.front(); at != nullptr; at = next(*at)) ++count;
+    }
+    archive(name, count);
+    auto* at = list.front();
+    for (uint32_t i = 0; i < count; ++i) {
+      uint32_t named = 0;
+      if constexpr (!Archive::kReads) named = number(*at);
+      archive(name, named);
+      if constexpr (Archive::kReads) {
+        auto* const found = archive.good() ? find(named) : nullptr;
+        if (found == nullptr) return archive.refuse("is " + std::to_string(named) + ", which is none or elsewhere");
+        list.push_back(*found);
+      } else {
+        at = next(*at);
+      }
+    }
+  }
+
   struct User;
   /// Those without a queue pair that waits stay listed until their turn comes, so that a client that is alone moves
   /// neither in nor out.

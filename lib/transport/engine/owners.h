@@ -45,6 +45,34 @@ class Owners {
   uint32_t weight_of(uint16_t user) const { return users_[user].weight; }
   /// Do several clients have queue pairs here? The engine's own process does not count.
   bool shared() const { return sharing_ > 1; }
+  /// Numbers below these have been used.
+  std::size_t clients() const { return clients_.size(); }
+  std::size_t users() const { return users_.size(); }
+
+  template <class Archive>
+  void persist(Archive& archive) {
+    auto& [entries, everybody, sharing] = *this;
+    auto clients = static_cast<uint32_t>(entries.size());
+    auto users = static_cast<uint32_t>(everybody.size());
+    archive("clients", clients, 1, kMaxClients);
+    archive("users", users, 1, kMaxClients);
+    entries.resize(clients);
+    everybody.resize(users);
+    for (Entry& entry : entries) {
+      auto& [ring, user, qps, attached] = entry;
+      archive("ring", ring);
+      archive("user", user, 0, static_cast<uint16_t>(users - 1));
+      archive("qps", qps);
+      archive("attached", attached);
+    }
+    for (User& user : everybody) {
+      auto& [id, weight, served] = user;
+      archive("id", id);
+      archive("weight", weight, 1, Owner::kMaxWeight);
+      archive("clients", served);
+    }
+    archive("sharing", sharing, 0, clients);
+  }
 
  private:
   struct User {

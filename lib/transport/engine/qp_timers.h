@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
+#include <type_traits>
 
 #include "base/timer_wheel.h"
 #include "transport/qp/qp.h"
@@ -58,7 +60,67 @@ class QpTimers {
   }
   Nanos next_deadline() const { return std::min(wheel_.next_deadline(), pacing_wheel_.next_deadline()); }
 
+  /// `find` gives the QP of a number, or nullptr.
+  template <class Archive, class Find>
+  void persist(Archive& archive, Find&& find) {
+    archive("now", now_, Nanos(0), kNever);
+    persist_wheel(archive, wheel_, find,
+                  [](const TimerNode& node) { return node.kind == QpCold::kHelloKind ? Timer::hello : Timer::ack; });
+    persist_wheel(archive, pacing_wheel_, find, [](const TimerNode&) { return Timer::pacing; });
+    if constexpr (Archive::kReads) quiet_until_ = std::min(wheel_.quiet_until(), pacing_wheel_.quiet_until());
+  }
+
  private:
+  enum class Timer : uint8_t { ack, hello, pacing };
+  static TimerNode& timer_of(Qp& qp, Timer timer) {
+    QpCold& cold = *qp.cold;
+    return timer == Timer::ack ? cold.ack_timer : timer == Timer::hello ? cold.hello_timer : cold.pacing_timer;
+  }
+  template <class Archive, class Wheel, class Find, class Which>
+  void persist_wheel(Archive& archive, Wheel& wheel, Find&& find, Which&& which) {
+    // As far as the next arm() would.
+    wheel.catch_up(now_);
+    auto clock = wheel.clock();
+    archive("now", clock.now);
+    archive("busy_from", clock.busy_from, clock.now + 1, UINT64_MAX);
+    uint32_t count = 0;
+    wheel.for_each([&](const TimerNode&) { ++count; });
+    archive("timers", count);
+    if constexpr (Archive::kReads) {
+      wheel.restore(clock);
+      for (; count != 0 && archive.good(); --count) {
+        uint32_t qpn = 0;
+        Timer timer{};
+        TimerNode read;
+        persist_timer(archive, qpn, timer, read, clock.now + 1);
+        Qp* const qp = archive.good() ? find(qpn) : nullptr;
+        TimerNode* const node = qp != nullptr ? &timer_of(*qp, timer) : nullptr;
+        if (node == nullptr || node->armed() || (timer == Timer::pacing) != std::is_same_v<Wheel, PacingWheel>) {
+          return archive.refuse("has a timer of QP " + std::to_string(qpn) + ", which is none or has it");
+        }
+        node->tick = read.tick;
+        node->place = read.place;
+        wheel.restore(*node);
+      }
+    } else {
+      wheel.for_each([&](const TimerNode& node) {
+        Timer timer = which(node);
+        const Qp* const qp =
+            timer == Timer::ack ? static_cast<const QpCold*>(node.owner)->qp : static_cast<Qp*>(node.owner);
+        uint32_t qpn = qp->qpn;
+        TimerNode written = node;
+        persist_timer(archive, qpn, timer, written, 0);
+      });
+    }
+  }
+  template <class Archive>
+  static void persist_timer(Archive& archive, uint32_t& qpn, Timer& timer, TimerNode& node, uint64_t least) {
+    archive("qpn", qpn);
+    archive("timer", timer, Timer::ack, Timer::pacing);
+    archive("tick", node.tick, least, UINT64_MAX);
+    archive("place", node.place, 0, TimerWheel::kPlaces - 1);
+  }
+
   template <class Wheel>
   void arm(Wheel& wheel, TimerNode& timer, Nanos deadline) {
     wheel.catch_up(now_);

@@ -190,6 +190,22 @@ void write_frames(SnapshotWriter& archive, const FramePool& pool, const ReorderB
   });
 }
 
+// A replay has zeros for payload.
+void write_headers(SnapshotWriter& archive, const FramePool& pool, const ReorderBuffer& buffer) {
+  uint32_t count = buffer.count();
+  archive("frames", count);
+  buffer.for_each([&](Psn psn, uint16_t number) {
+    const std::span<const std::byte> frame = pool.frame(number);
+    auto length = static_cast<uint16_t>(frame.size());
+    const auto packet = wire::parse(frame, wire::Icrc::skip);
+    auto headers = packet ? static_cast<uint16_t>(packet->payload.data() - packet->frame) : length;
+    archive("psn", psn);
+    archive("length", length);
+    archive("headers", headers);
+    archive.bytes("frame", frame.first(headers));
+  });
+}
+
 // A buffered frame was admitted and was of the right kind, and its ICRC is still there.
 bool is_of(const Qp& qp, const wire::Packet& packet, Psn psn, bool requests) {
   const auto transport = is_xrc(qp.type) ? wire::Transport::xrc : wire::Transport::rc;
@@ -223,6 +239,46 @@ int read_frames(SnapshotReader& archive, Context& ctx, const Qp& qp, ReorderBuff
     }
   }
   return archive.good() ? 0 : EINVAL;
+}
+
+// The frame of these headers, with zeros for payload.
+std::span<const std::byte> rebuild(Context& ctx, std::span<const std::byte> headers, uint16_t length,
+                                   std::array<std::byte, FramePool::kFrameBytes>& zeros) {
+  std::ranges::copy(headers, zeros.begin());
+  const auto packet = wire::parse(std::span(zeros).first(length), wire::Icrc::absent);
+  return packet ? wire::in_one_piece(*packet, ctx.parked) : std::span<const std::byte>();
+}
+
+void read_headers(SnapshotReader& archive, Context& ctx, const Qp& qp, ReorderBuffer& buffer, Psn expected) {
+  uint32_t count = 0;
+  archive("frames", count, 0, buffer.capacity() + 1);
+  for (uint32_t i = 0; i < count && archive.good(); ++i) {
+    Psn psn;
+    uint16_t length = 0;
+    uint16_t headers = 0;
+    archive("psn", psn);
+    archive("length", length, 0, FramePool::kFrameBytes);
+    archive("headers", headers, 0, length);
+    const std::span<const std::byte> kept = archive.bytes(headers);
+    if (!archive.good()) return;
+    std::array<std::byte, FramePool::kFrameBytes> zeros{};
+    const auto frame = rebuild(ctx, kept, length, zeros);
+    const auto packet = wire::parse(frame, wire::Icrc::skip);
+    const bool reached = std::abs(distance(psn, expected)) <= static_cast<int32_t>(buffer.capacity());
+    if (!packet || !reached || !buffer.restore(ctx.frames, {qp.cold->user, packet->source()}, psn, expected, frame)) {
+      archive.refuse(fmt::format("frame at PSN {} is not a buffered frame of this QP", psn.value()));
+    }
+  }
+}
+
+// Bits that another engine sets anew.
+template <class Archive>
+void persist_image(Archive& archive, Qp& qp) {
+  auto& seal = qp.seal;
+  persist_value(archive, "rung", bool{qp.rung}, [&](bool on) { qp.rung = on; });
+  persist_value(archive, "discovers", bool{qp.discovers}, [&](bool on) { qp.discovers = on; });
+  archive("seal.upper", seal.upper);
+  archive("seal.lower", seal.lower);
 }
 
 // --- The whole -----------------------------------------------------------------------------------------------------
@@ -275,6 +331,48 @@ std::vector<std::byte> write_snapshot(const Context& ctx, Qp& qp, uint32_t versi
   store_le32(out.data() + 4, version);
   seal_snapshot(out);
   return out;
+}
+
+std::vector<std::byte> write_qp_image(const Context& ctx, Qp& qp) {
+  std::vector<std::byte> out;
+  SnapshotWriter archive(out, ctx.now, kSnapshotVersion);
+  persist_state(archive, ctx, qp);
+  if (const Recovery* r = qp.tx.recovery; r != nullptr) {
+    write_headers(archive, ctx.frames, r->requests_ahead);
+    write_headers(archive, ctx.frames, r->responses_ahead);
+  }
+  persist_image(archive, qp);
+  return out;
+}
+
+Result<void> read_qp_image(Context& ctx, Qp& qp, std::span<const std::byte> image) {
+  SnapshotReader archive(image, ctx.now, kSnapshotVersion);
+  if (Recovery* r = qp.tx.recovery; r != nullptr && !r->loss.is_whole()) {
+    const bool fits = qp.cold->spec.window_packets <= ctx.config.window_packets;
+    if (std::byte* const block = fits ? ctx.windows.take_again(qp.cold->user) : nullptr) {
+      r->loss.lengthen(block, qp.tx.sent);
+    }
+  }
+  persist_state(archive, ctx, qp);
+  if (Recovery* r = qp.tx.recovery; r != nullptr) {
+    archive.group("requests_ahead", [&] { read_headers(archive, ctx, qp, r->requests_ahead, qp.rx.expected); });
+    archive.group("responses_ahead", [&] { read_headers(archive, ctx, qp, r->responses_ahead, qp.tx.una); });
+    const bool short_of_memory = r->short_of_memory;
+    if (!r->loss.has_block()) give_back_block(ctx, qp);
+    r->short_of_memory = short_of_memory;
+  }
+  persist_image(archive, qp);
+  std::optional<std::string> wrong;
+  if (!archive.good()) {
+    wrong = archive.error();
+  } else if (archive.left() != 0) {
+    wrong = fmt::format("{} bytes follow the end", archive.left());
+  } else {
+    wrong = find_contradiction(ctx.config, qp);
+  }
+  if (!wrong) return {};
+  give_up(ctx, qp);
+  return fail(EINVAL, fmt::format("cannot read the image of QP {:#x}: {}", qp.qpn, *wrong));
 }
 
 void seal_snapshot(std::span<std::byte> snapshot) {

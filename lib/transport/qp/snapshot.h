@@ -23,6 +23,12 @@ inline constexpr uint32_t kOldestSnapshotVersion = 8;
 /// thread.
 std::vector<std::byte> write_snapshot(const Context& ctx, Qp& qp, uint32_t version = kSnapshotVersion);
 
+/// The QP in a recording (Engine::image()): of frames in reorder buffers the headers alone, and what only another
+/// engine forgets.
+std::vector<std::byte> write_qp_image(const Context& ctx, Qp& qp);
+/// As read_snapshot(). The engine's image tells what is due.
+Result<void> read_qp_image(Context& ctx, Qp& qp, std::span<const std::byte> image);
+
 /// Before the fields: magic, version, length and checksum.
 inline constexpr std::size_t kSnapshotHeaderBytes = 16;
 /// Makes length and checksum fit `snapshot`, of at least kSnapshotHeaderBytes, when its fields were changed.
