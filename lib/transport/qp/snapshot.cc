@@ -159,6 +159,8 @@ void persist_slots(Archive& archive, Qp& qp) {
   }
   for (uint32_t index = tx.oldest; index != tx.sq.next(); ++index) {
     SendSlot& slot = qp.slot(index);
+    // A plain request leaves there what an earlier one had.
+    if (!Archive::kReads && qp.type == QpType::rc && !slot.has_operands() && !slot.is_local()) slot.operands() = {};
     archive("slot", slot);
     if constexpr (Archive::kReads) {
       if (slot.num_sge > tx.max_sge) archive.refuse(fmt::format("slot.num_sge is {} of {}", slot.num_sge, tx.max_sge));
