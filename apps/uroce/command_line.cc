@@ -291,14 +291,18 @@ void add_replay(arguments::Command& program, Options& o) {
   replay.value(
       "--stop-at", [&o](const std::string& text) { return take_stop(text, o); },
       "End with the packet of this number, which the list of --qp has, or with the first of --qp with psn=NUMBER");
-  add_json(replay, o);
+  replay
+      .text("--script", o.script,
+            "Write a packet script of --qp, up to --stop-at (a number), for tests/script; - is the standard output")
+      .excludes(add_json(replay, o));
   replay.footer(
       R"(The engine runs in the recording's time and must send the same frames and write the same completions, bit for bit. Payload
 is not recorded. The exit code is 1 where it does something else. No daemon is asked.
 Examples:
   uroce replay /dev/shm/uroce0.0.4711.uroce
   uroce replay FILE --qp 0x11 --stop-at 1200
-  uroce replay FILE --qp 0x11 --stop-at psn=0x123)");
+  uroce replay FILE --qp 0x11 --stop-at psn=0x123
+  uroce replay FILE --qp 0x11 --script failure.txt)");
 }
 
 }  // namespace
@@ -338,6 +342,9 @@ std::expected<Options, EarlyExit> parse_command_line(int argc, const char* const
     return std::unexpected(program.refusal("\"uroce fault add\" needs the words of a rule, or --file"));
   }
   if (o.stop_psn && !o.qp) return std::unexpected(program.refusal("\"--stop-at psn=\" needs the queue pair, --qp"));
+  if (!o.script.empty() && (!o.qp || o.stop_psn)) {
+    return std::unexpected(program.refusal("\"--script\" needs the queue pair, --qp, and ends with a packet's number"));
+  }
   if (o.command == Command::stat && (!repetition.given() || o.interval_s == 0)) o.count = 1;
   return o;
 }

@@ -57,6 +57,7 @@ struct Options {
   std::string file{};                  ///< `capture`: the file, "-" for standard output; `fault add`: that of the rules
   std::optional<uint32_t> qp{};        ///< `capture`, `trace`: only frames of this queue pair
   std::string pcap{};                  ///< `record dump`: the capture that it writes; empty: it prints text
+  std::string script{};                ///< `replay`: the packet script that it writes; empty: none
   uint64_t stop_at = 0;                ///< `replay`: the number of the last packet; 0: none
   std::optional<uint32_t> stop_psn{};  ///< `replay`: the PSN of the last packet of the queue pair
   double seconds = 0;                  ///< `capture`, `trace`: duration; 0 for ever

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <string>
 
 #include "record/file.h"
 #include "record/replayer.h"
+#include "record/script_writer.h"
 #include "record/state_text.h"
 #include "uroce/record_dump.h"
 #include "uroce/table.h"
@@ -56,11 +59,30 @@ std::string json_of(const record::Recorded& file, const record::Report& report) 
       (report.last - report.first).count(), report.divergence ? json_text(*report.divergence) : "null");
 }
 
+/// Writes a packet script of the queue pair.
+Result<void> run_script(const Options& options, const record::Recorded& file) {
+  const std::string name = fmt::format("QP {:#x} of engine {} of {}", *options.qp, file.engine, printable(file.device));
+  const auto script = record::write_script(file.records, *options.qp, name, options.stop_at);
+  if (!script) return fail(script.error().code, fmt::format("{}: {}", options.file, printable(script.error().text)));
+  const bool to_output = options.script == "-";
+  std::FILE* const out = to_output ? stdout : std::fopen(options.script.c_str(), "we");
+  if (out == nullptr) return fail(errno, fmt::format("cannot write {}: {}", options.script, std::strerror(errno)));
+  fmt::print(out, "{}", script->text);
+  if ((to_output ? std::fflush(out) : std::fclose(out)) != 0) {
+    return fail(errno, fmt::format("cannot write {}: {}", options.script, std::strerror(errno)));
+  }
+  if (to_output) return {};
+  fmt::print("{} packets; run it with: packet_script {}\n", script->packets, options.script);
+  for (const std::string& what : script->left_out) fmt::print("left out: {}\n", what);
+  return {};
+}
+
 }  // namespace
 
 Result<void> run_replay(const Options& options) {
   const auto file = record::read_file(options.file);
   if (!file) return std::unexpected(file.error());
+  if (!options.script.empty()) return run_script(options, *file);
   Printer printer(options);
   const bool watches = options.qp || options.stop_at != 0;
   const record::Report report = record::Replayer(file->records, watches ? &printer : nullptr).run();

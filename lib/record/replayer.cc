@@ -392,6 +392,12 @@ memory::AccessResult Replayer::key_result() {
   return result;
 }
 
+memory::AccessResult Replayer::invalidate(memory::Key key, memory::PdId, uint32_t) {
+  const memory::AccessResult result = key_result();
+  if (watch_ != nullptr) watch_->on_lookup({.key = key, .result = result, .invalidates = true});
+  return result;
+}
+
 const transport::AddressHandle* Replayer::find(transport::AddressHandleId id, memory::PdId) {
   ++handle_checks_;
   if (in_.peek().kind == Kind::handle) {

@@ -54,6 +54,7 @@ struct Lookup {
   uint64_t address = 0, length = 0;
   AccessFlags needed{};
   memory::AccessResult result{};
+  bool invalidates = false;  ///< the key opens nothing any more
 };
 
 /// Looks on at a replay.
@@ -120,7 +121,7 @@ class Replayer final : public transport::Tape, memory::KeyLookups, transport::Ha
   memory::Translation translate(memory::Key key, memory::PdId pd, uint64_t address, uint64_t length, AccessFlags needed,
                                 uint32_t qpn) override;
   memory::AccessResult check_key(memory::Key, memory::PdId, AccessFlags, uint32_t) override { return key_result(); }
-  memory::AccessResult invalidate(memory::Key, memory::PdId, uint32_t) override { return key_result(); }
+  memory::AccessResult invalidate(memory::Key key, memory::PdId, uint32_t) override;
   bool bind(const memory::BindSpec&) override { return take(Kind::key).small != 0; }
   const transport::AddressHandle* find(transport::AddressHandleId id, memory::PdId pd) override;
   memory::AccessResult key_result();

@@ -61,7 +61,7 @@ const std::map<std::string, Runner::Command>& Runner::commands() {
       {"state", &Runner::do_state},
       {"srq", &Runner::do_srq},
       {"counter", &Runner::do_counter},
-      {"poll", &Runner::do_nothing},
+      {"poll", &Runner::do_poll},
       {"hold", &Runner::do_hold},
       {"rule", &Runner::do_rule},
       {"drop_rule", &Runner::do_drop_rule},
@@ -89,7 +89,7 @@ void Runner::run() {
     (this->*command->second)(line);
   }
   if (!connected_) connect();
-  settle();
+  named_polls_ ? collect() : settle();
   const int last = script_.lines.empty() ? 0 : script_.lines.back().number;
   if (const std::string left = leftovers(); !left.empty())
     throw ScriptError{last, fmt::format("at the end, not expected: {}", left)};
@@ -103,7 +103,7 @@ void Runner::do_set(const ScriptLine& line) {
                                       "inline",    "signal_all",   "srq",      "type",           "state",
                                       "cq",        "ip",           "pkey",     "qkey",           "congestion",
                                       "line_rate", "cnp_interval", "tos",      "retransmission", "parking",
-                                      "loopback"};
+                                      "loopback",  "polls",        "clock",    "peer_delay",     "read_window"};
   for (const std::string& word : line.words) {
     const std::size_t equals = word.find('=');
     const std::string key = word.substr(0, equals);
@@ -168,8 +168,14 @@ void Runner::connect() {
   EndpointOptions& local = wiring_.local;
   local.engine.max_qps = 64;
   local.engine.plain_path = plain_path_;
+  local.keeps_recording = records_;
   local.engine.window_packets = static_cast<uint32_t>(setting("window", 256));
   local.engine.pkey = static_cast<uint16_t>(setting("pkey", 0xffff));
+  local.engine.peer_delay = Nanos(static_cast<int64_t>(setting("peer_delay", 0)));
+  local.engine.read_window_packets = static_cast<uint32_t>(setting("read_window", local.engine.read_window_packets));
+  now_ = begin_ = Nanos(static_cast<int64_t>(setting("clock", 1'000'000)));
+  named_polls_ = settings_.contains("polls");
+  if (named_polls_ && settings_["polls"] != "named") throw ScriptError{0, "polls is named, or not set"};
   if (settings_.contains("congestion")) {
     const auto algorithm = enum_of(settings::kCongestionNames, settings_["congestion"]);
     if (!algorithm) throw ScriptError{0, fmt::format("congestion={} is none", settings_["congestion"])};
@@ -243,18 +249,28 @@ void Runner::connect() {
   if (until == "reset") return;
   qp_->to_init(connection_);
   if (until == "init") return;
-  wire::Route route = make_route(wiring_.local, wiring_.peer);
-  route.traffic_class = static_cast<uint8_t>(setting("tos", 0));
-  qp_->to_rtr(connection_, route, setting("loopback", 0) != 0);
+  to_rtr();
   if (until == "rts") qp_->to_rts(connection_);
 }
 
+void Runner::to_rtr() {
+  wire::Route route = make_route(wiring_.local, wiring_.peer);
+  route.traffic_class = static_cast<uint8_t>(setting("tos", 0));
+  qp_->to_rtr(connection_, route, setting("loopback", 0) != 0);
+}
+
 void Runner::note(const std::string& what) {
-  trace_.push_back(fmt::format("{:>14} ns  {}", now_.count() - 1'000'000, what));
+  trace_.push_back(fmt::format("{:>14} ns  {}", (now_ - begin_).count(), what));
 }
 
 void Runner::settle() {
   endpoint_->run(now_);
+  collect();
+}
+
+void Runner::do_poll(const ScriptLine&) {
+  if (!named_polls_) return;
+  endpoint_->engine().poll(endpoint_->sink(), now_);
   collect();
 }
 
@@ -293,6 +309,10 @@ void Runner::collect() {
 
 // Runs the engine's deadlines on the way to `line.step` from now; with `~`, stops where the line has what it waits for.
 void Runner::advance(const ScriptLine& line) {
+  if (named_polls_) {
+    now_ += line.step;
+    return collect();
+  }
   const auto arrived = [&] {
     if (!line.within) return false;
     if (line.command == ">") return !frames_.empty();

@@ -15,13 +15,16 @@ namespace uroce::test {
 
 class Runner {
  public:
-  /// `plain_path`: EngineConfig's.
-  explicit Runner(const Script& script, bool plain_path = true) : script_(script), plain_path_(plain_path) {}
+  /// `plain_path`: EngineConfig's. `records`: the engine is recorded, for records().
+  explicit Runner(const Script& script, bool plain_path = true, bool records = false)
+      : script_(script), plain_path_(plain_path), records_(records) {}
 
   /// Throws ScriptError at the first line that does not hold, and at the end when something is left unexpected.
   void run();
   /// Everything that happened, one line each, for the report of a failure.
   const std::vector<std::string>& trace() const { return trace_; }
+  /// Then: what the engine has recorded.
+  std::span<const std::byte> records() const { return endpoint_->records(); }
 
  private:
   using Command = void (Runner::*)(const ScriptLine&);
@@ -31,6 +34,7 @@ class Runner {
   void do_set(const ScriptLine& line);
   void do_region(const ScriptLine& line);
   void connect();
+  void to_rtr();
   void make_handles();
   void make_xrc_srqs(TestQp::Options& options);
   void make_raw_qps(TestQp::Options options);
@@ -76,7 +80,8 @@ class Runner {
   void do_counter(const ScriptLine& line);
   /// The application takes no completions until `hold off`.
   void do_hold(const ScriptLine& line) { hold_completions_ = line.words.empty(); }
-  void do_nothing(const ScriptLine&) {}
+  /// With `set polls=named` the engine runs here alone; otherwise it has run already.
+  void do_poll(const ScriptLine&);
   /// Attaches the QP to the multicast group, or detaches it.
   void do_join(const ScriptLine& line);
   void check_cqe(const ScriptLine& line, std::deque<queues::Cqe>& queue);
@@ -91,6 +96,7 @@ class Runner {
 
   const Script& script_;
   const bool plain_path_;
+  const bool records_;
   std::vector<std::string> trace_;
   std::map<std::string, std::string> settings_;
   struct RegionRequest {
@@ -105,8 +111,10 @@ class Runner {
   uint32_t local_epoch_ = 0;
   uint32_t peer_epoch_ = 0;
   Nanos now_{1'000'000};
+  Nanos begin_{now_};
   bool connected_ = false;
   bool hold_completions_ = false;
+  bool named_polls_ = false;
 
   std::unique_ptr<TestEndpoint> endpoint_;
   std::map<std::string, TestRegion*> regions_;

@@ -139,10 +139,12 @@ void Runner::do_modify(const ScriptLine& line) {
   const bool notify = words.flag("notify");
   words.done();
   note(fmt::format("  modify {}", name));
+  // It is the engine's last time that counts, unless control says one.
+  if (named_polls_) endpoint_->engine().run([](transport::Engine&) {}, now_);
   if (name == "connect") {
     qp_->connect(connection_, make_route(wiring_.local, wiring_.peer));
   } else if (name == "rtr" && qp_->state() == QpState::init) {
-    qp_->to_rtr(connection_, make_route(wiring_.local, wiring_.peer));
+    to_rtr();
   } else if (name == "rts" && qp_->state() == QpState::rtr) {
     qp_->to_rts(connection_);
   } else {

@@ -63,6 +63,10 @@ ScriptLine parse_line(int number, const std::string& text) {
 std::vector<Script> load_scripts(const std::string& path) {
   std::ifstream in(path);
   if (!in) throw ScriptError{0, fmt::format("cannot open {}", path)};
+  return read_scripts(in, path);
+}
+
+std::vector<Script> read_scripts(std::istream& in, const std::string& path) {
   std::vector<Script> scripts;
   std::string text;
   for (int number = 1; std::getline(in, text); ++number) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <istream>
 #include <map>
 #include <optional>
 #include <string>
@@ -36,6 +37,8 @@ struct Script {
 
 /// Reads a file of sections, each starting with `== name`. Throws ScriptError.
 std::vector<Script> load_scripts(const std::string& path);
+/// Likewise, where the file's text is at hand.
+std::vector<Script> read_scripts(std::istream& in, const std::string& path);
 
 /// Numbers by name, so that lines can say `va=dst+64` and `rkey=dst.key`.
 class Symbols {

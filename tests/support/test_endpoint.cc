@@ -30,7 +30,7 @@ TestEndpoint::TestEndpoint(const EndpointOptions& options)
 
 void TestEndpoint::make_engine(uint32_t doorbell_position) {
   options_.engine.mac = options_.mac;
-  if (Recording::wanted() && options_.recorded) {
+  if (options_.keeps_recording || (Recording::wanted() && options_.recorded)) {
     options_.engine.tape = recordings_.emplace_back(std::make_unique<Recording>())->tape();
   }
   engine_ = std::make_unique<transport::Engine>(options_.engine, regions_, events_, &handles_);

@@ -168,7 +168,8 @@ struct EndpointOptions {
   EthAddr mac{{2, 0, 0, 0, 0, 1}};
   uint32_t max_regions = 64;
   uint64_t seed = 1;
-  bool recorded = true;  ///< where Recording::wanted(): not where others write the engine's rings meanwhile
+  bool keeps_recording = false;  ///< TestEndpoint::records()
+  bool recorded = true;          ///< where Recording::wanted(): not where others write the engine's rings meanwhile
 };
 
 class TestEndpoint {
@@ -206,6 +207,8 @@ class TestEndpoint {
   void offer_to_rules(std::span<const std::byte> frame, Nanos now, transport::FrameTakers takers);
   /// Polls until the engine has nothing to do. The test fails when it never comes to rest.
   void run(Nanos now);
+  /// The engine's recording so far, where the options ask for one.
+  std::span<const std::byte> records() const { return recordings_.back()->records(); }
   /// Engine::next_deadline() on the caller's clock.
   Nanos next_deadline() const;
   /// Ends the engine with its counters. Another one with the same configuration takes over the live queue pairs from

@@ -15,6 +15,7 @@ from harness import BUILD
 
 UROCE = BUILD / "apps" / "uroce" / "uroce"
 HEAD = 88  # bytes of record::FileHead
+PACKET_SCRIPT = BUILD / "tests" / "script" / "packet_script"
 VERIFIER = BUILD / "tests" / "system" / "clients" / "client_verifier"
 
 
@@ -45,6 +46,15 @@ class Case(verbs.Case):
 
     def dump(self, *words):
         return self.finish(self.start([UROCE, "record", "dump", *words]), 60)
+
+    def becomes_a_script(self, file, qpn):
+        """The queue pair's packet script, which passes."""
+        script = self.directory / "script.txt"
+        said = self.replay(file, "--qp", qpn, "--script", script)
+        self.assertNotIn("left out", said)
+        passed = self.finish(self.start([PACKET_SCRIPT, script]), 120)
+        self.assertEqual(passed.splitlines(), ["1 scripts, 0 failed"] * 2)
+        return script.read_text()
 
     def replays(self):
         """Each recording does again what it did."""
@@ -130,10 +140,21 @@ class Recordings(Case):
                 said.update(word for word in ("has been changed", "the replay differs", "bit-exact") if word in program.output)
         self.assertEqual(len(said), 3, said)
 
+    def test_queue_pairs_become_packet_scripts(self):
+        program = self.verifier("--messages", "100")
+        self.finish(program, 60)
+        for file, qpn in zip(self.files(), re.search(r"qps (0x[0-9a-f]+) (0x[0-9a-f]+)", program.output).groups()):
+            text = self.becomes_a_script(file, qpn)
+            self.assertIn(" RC SEND_ONLY ", text)
+        refused = self.replay(self.files()[0], "--qp", "0x1", "--script", "-", code=1)
+        self.assertIn("queue pair 0x1 has no packet script: only RC and UC queue pairs have one", refused)
+
     def test_after_an_abort_under_traffic(self):
         self.die_by(signal.SIGABRT)
         for said in self.replays():
             self.assertGreater(said["completions"], 0)
+        qpn = re.findall(r" attach qp=(0x[0-9a-f]+) RC ", self.dump(self.files()[0]))[-1]
+        self.becomes_a_script(self.files()[0], qpn)
 
     def test_after_a_kill_under_traffic(self):
         self.die_by(signal.SIGKILL)
@@ -193,6 +214,7 @@ class WithFaults(Case):
         stopped = self.replay(self.files()[0], "--qp", qpn, "--stop-at", number)
         self.assertIn(f"before: QP {qpn} RTS, peer", stopped)
         self.assertIn(f"after: QP {qpn} RTS, peer", stopped)
+        self.assertIn("status=retry_exceeded", self.becomes_a_script(self.files()[0], qpn))
         by_psn = self.replay(self.files()[0], "--qp", qpn, "--stop-at", "psn=0x27")
         self.assertIn(" > RC SEND_ONLY", by_psn)
         self.assertIn(f"before: QP {qpn} RTS, peer", by_psn)
