@@ -178,8 +178,10 @@ transport::CqPosition Cq::rewrite(uint32_t engine, queues::CqHeader* header, que
   transport::CqWriter& old = writer(engine);
   const transport::CqPosition before = old.position(device.events());
   if (moderated_) old.forget(on.held_events());
+  transport::Tape* const tape = old.tape();
   old =
       transport::CqWriter(id_, header, ring, overrun_, {.next = from.next, .overrun = before.overrun || from.overrun});
+  old.set_tape(tape);
   if (moderated_) old.moderate(on.held_events(), moderation_count_, std::chrono::microseconds(moderation_us_));
   if (from.overrun && !before.overrun) device.events().on_async_event(AsyncEventType::cq_error, id_);
   return before;

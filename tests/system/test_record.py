@@ -160,6 +160,16 @@ class Recordings(Case):
         self.die_by(signal.SIGKILL)
         list(self.replays())
 
+    def test_an_overrun_of_a_completion_queue(self):
+        """A fault writes the queue anew, which is recorded on."""
+        begin = self.directory / "begin"
+        program = self.verifier("--begin", begin, "--patience", "500")
+        program.wait_for("qps", 30)
+        self.finish(self.start([UROCE, "--socket", self.socket, "fault", "add", "raise", "cq_err", "device=uroce0"]), 30)
+        begin.touch()
+        self.finish(program, 60)
+        list(self.replays())
+
     def test_other_files_are_refused(self):
         file = self.files()[0]
         data = file.read_bytes()

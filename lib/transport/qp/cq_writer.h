@@ -61,6 +61,7 @@ class CqWriter {
     tape_ = tape;
     stopped_ = overrun_ || tape != nullptr;
   }
+  Tape* tape() const { return tape_; }
   Written write_itself(const queues::Cqe& cqe, bool solicited, EngineEvents& events);
 
   /// Engine's thread: moves the completions that were not polled yet to another ring, and goes on there. False: they do
