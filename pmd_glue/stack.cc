@@ -155,6 +155,12 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
     auto recorder =
         record::FileRecorder::make(options.record, config.name, engine, std::size_t{options.record_mib} << 20);
     if (!recorder) return std::unexpected(recorder.error());
+    for (const std::string& left : (*recorder)->left_by_the_dead()) {
+      note(fmt::format(
+          "a process before did not end as it should; to replay what its engine {} did last: uroce replay {}", engine,
+          record::shell_word(left)));
+    }
+    (*recorder)->wake_by([this] { service_->waker().wake(); });
     config.tapes.push_back(&(*recorder)->tape());
     unit.recorders.push_back(std::move(*recorder));
   }
@@ -249,7 +255,15 @@ void Stack::Impl::start_service() {
                      .on_gone = [device] { device->report_gone(); }});
   }
   service_->start(
-      std::move(ports), [eal = eal_.get()] { eal->unpin(); }, [this](Nanos now) { return faults_->take_turn(now); });
+      std::move(ports), [eal = eal_.get()] { eal->unpin(); },
+      [this](Nanos now) {
+        for (const Unit& unit : units) {
+          for (const auto& recorder : unit.recorders) {
+            if (const auto said = recorder->keep_ended(now)) note(*said);
+          }
+        }
+        return faults_->take_turn(now);
+      });
 }
 
 void Stack::Impl::launch() {

@@ -205,6 +205,12 @@ bool CiReport::any_troubles() const {
   return std::ranges::any_of(programs_, [](const CiProgram& one) { return !one.troubles.empty(); });
 }
 
+// "queue pair 0x11 to 10.0.0.2 ended with ..." (lib/service/qp_end_text.cc).
+bool CiReport::tells_of_ends() const {
+  const auto tells = [](const std::string& one) { return one.starts_with("queue pair 0x") && one.contains(" ended"); };
+  return std::ranges::any_of(programs_, [&](const CiProgram& one) { return std::ranges::any_of(one.troubles, tells); });
+}
+
 int CiReport::exit_code(const CiOptions& options, int code) const {
   if (code != 0) return code;
   const bool fails = (options.fail_on_left && any_left()) || (options.fail_on_troubles && any_troubles()) ||

@@ -20,7 +20,8 @@ struct CiOptions {
   bool fail_on_left = false;
   bool fail_on_troubles = false;
   bool fail_on_misuses = false;
-  std::filesystem::path junit{};  ///< empty: none
+  std::filesystem::path junit{};   ///< empty: none
+  std::filesystem::path record{};  ///< where recordings of engines stay; empty: nowhere
 };
 
 /// Sets what `words` ("left,troubles,misuse") names. False: a word is no such kind.
@@ -50,6 +51,8 @@ class CiReport {
 
   /// The exit code of `uroce-run`; `code` is the command's.
   int exit_code(const CiOptions& options, int code) const;
+  /// Did a queue pair end by itself?
+  bool tells_of_ends() const;
   void print(const CiOptions& options, std::ostream& out) const;
   /// A test case for the command, and two for each program that left something or had trouble,
   /// and one for each that was validated.

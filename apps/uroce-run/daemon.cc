@@ -52,6 +52,7 @@ class Start {
         places_(places),
         log_(how.folder / "uroced.log"),
         faults_(how.faults),
+        more_(how.options),
         keeps_user_(how.keeps_user),
         socket_(socket_in_use()) {}
 
@@ -108,8 +109,8 @@ class Start {
 
  private:
   std::vector<std::string> options() const {
-    std::vector<std::string> words;
-    if (!faults_.empty()) words = {"--faults", faults_};
+    std::vector<std::string> words = more_;
+    if (!faults_.empty()) words.insert(words.end(), {"--faults", faults_});
     if (keeps_user_) words.insert(words.end(), {"--user", ""});
     return words;
   }
@@ -132,6 +133,7 @@ class Start {
   const Places& places_;
   const fs::path log_;
   const fs::path faults_;
+  const std::vector<std::string> more_;
   const bool keeps_user_;
   const std::string socket_;
   std::optional<DemoDaemon> daemon_;

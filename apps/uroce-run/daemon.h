@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "message/socket_lock.h"
 #include "places.h"
@@ -38,9 +39,10 @@ bool ended_meanwhile(const std::string& socket);
 void choose_demo_socket();
 
 struct DaemonStart {
-  std::filesystem::path folder;    ///< for its output
-  std::filesystem::path faults{};  ///< its rules: it must be the one that starts; empty: none
-  bool aloud = true;               ///< says on stderr that it started one; the rules' seeds stand there always
+  std::filesystem::path folder;        ///< for its output
+  std::filesystem::path faults{};      ///< its rules: it must be the one that starts; empty: none
+  std::vector<std::string> options{};  ///< more, for the one that starts
+  bool aloud = true;                   ///< says on stderr that it started one; the rules' seeds stand there always
   /// Root's daemon stays root. In a container it may lack the right to become another user, and for the command alone
   /// it need not.
   bool keeps_user = false;

@@ -25,6 +25,7 @@
 #include "network.h"
 #include "places.h"
 #include "process.h"
+#include "recordings.h"
 #include "tree.h"
 #include "validate/misuse.h"
 #include "view_server.h"
@@ -36,7 +37,7 @@ using namespace uroce::run;
 
 constexpr const char* kHelp =
     R"(uroce-run [--socket PATH] [--netns] [--explain] [--validate] [--faults FILE] COMMAND [ARGUMENT ...]
-uroce-run --ci [--junit FILE] [--fail-on left,troubles,misuse] [OPTION ...] COMMAND [ARGUMENT ...]
+uroce-run --ci [--record DIR] [--junit FILE] [--fail-on left,troubles,misuse] [OPTION ...] COMMAND [ARGUMENT ...]
 
 Runs an unmodified program that was written for libibverbs or librdmacm on uroce. The loader finds uroce's libraries first,
 and /sys/class/infiniband, /dev/infiniband and NETLINK_RDMA sockets show the daemon's devices. If no daemon answers,
@@ -56,6 +57,7 @@ share it, and it ends when no program uses it any more. The exit code is the com
   --ci            for tests: start devices of the command's own, and print at the end which objects its programs left (queue
                   pairs, regions, completions that were not polled, ...), what the daemon refused, and how queue pairs ended.
                   It ends programs that still use the devices 2 s after the command
+  --record DIR    with --ci: keep recordings of how queue pairs ended, for uroce replay
   --junit FILE    with --ci: write that as JUnit XML, too
   --fail-on KIND  with --ci: exit with 1 after a good command whose programs left objects ("left"), had troubles
                   ("troubles"), misused verbs ("misuse", which validates), or any of several ("left,troubles")
@@ -160,7 +162,7 @@ void validate_to(const fs::path& file) {
 
 /// Returns the exit code.
 int tell_ci(const CiOptions& options, const std::vector<std::string>& command, const fs::path& refusals,
-            const fs::path& misuses, int code) {
+            const fs::path& misuses, const Recordings& recordings, int code) {
   CiReport report = CiReport::of_daemon();
   std::ifstream refused(refusals);
   report.forgive_probes(refused);
@@ -168,6 +170,7 @@ int tell_ci(const CiOptions& options, const std::vector<std::string>& command, c
   report.add_misuses(found);
   report.end_running();
   report.print(options, std::cerr);
+  recordings.tell(report.tells_of_ends(), std::cerr);
   if (!options.junit.empty()) {
     std::ofstream file = open_junit(options);
     report.write_junit(options, command, code, file);
@@ -207,12 +210,17 @@ int run(const std::vector<std::string>& command, const Options& options) {
   } else if (devices == 0) {
     choose_demo_socket();
   }
+  std::optional<Recordings> recordings;
+  if (options.ci.on) recordings.emplace(options.ci.record, folder.path());
   OwnDaemon own;
   // A daemon that began or ended between the two questions is noticed here.
   if (devices == 0 || kept == DaemonUse::Kept::ending || use.keep(socket_in_use()) != kept) {
-    auto started = bring_up_daemon(
-        use, *places, verbs,
-        {.folder = folder.path(), .faults = options.faults, .aloud = !options.ci.on, .keeps_user = options.ci.on});
+    auto started = bring_up_daemon(use, *places, verbs,
+                                   {.folder = folder.path(),
+                                    .faults = options.faults,
+                                    .options = recordings ? recordings->daemon_options() : std::vector<std::string>(),
+                                    .aloud = !options.ci.on,
+                                    .keeps_user = options.ci.on});
     if (options.ci.on) own.daemon = std::move(started);
   } else if (!options.faults.empty()) {
     refuse_faults(options.faults);
@@ -246,7 +254,7 @@ int run(const std::vector<std::string>& command, const Options& options) {
   const int code = run_program(keep_redirector(command, places->redirector),
                                {{open.event_fds(), follow}, {{view.fd()}, serve}}, options.ci.on);
   if (options.explain) print_refusals(refusals, std::cerr);
-  return options.ci.on ? tell_ci(options.ci, command, refusals, misuses, code) : code;
+  return options.ci.on ? tell_ci(options.ci, command, refusals, misuses, *recordings, code) : code;
 }
 
 /// Takes the option at `at`, with its value. False: it is none, or its value is missing or wrong.
@@ -264,6 +272,8 @@ bool take_option(const std::vector<std::string>& words, std::size_t& at, Options
     options.faults = fs::absolute(value);
   } else if (option == "--junit") {
     options.ci.junit = fs::absolute(value);
+  } else if (option == "--record") {
+    options.ci.record = fs::absolute(value);
   } else if (option != "--fail-on" || !set_fail_on(options.ci, value)) {
     return false;
   }
@@ -275,6 +285,7 @@ bool take_option(const std::vector<std::string>& words, std::size_t& at, Options
 /// Why these options do not go together; empty if they do.
 std::string fault_of(const Options& options) {
   const CiOptions& ci = options.ci;
+  if (!ci.on && !ci.record.empty()) return "--record is for --ci; add it, or record with uroced --record";
   if (!ci.on && (!ci.junit.empty() || ci.fail_on_left || ci.fail_on_troubles || ci.fail_on_misuses)) {
     return "--junit and --fail-on are for --ci; add it";
   }

@@ -1,6 +1,7 @@
 #include "record/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,20 +16,6 @@
 
 namespace uroce::record {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 std::unexpected<Error> failed(std::string_view what, const std::string& path) {
   const int code = errno;
@@ -49,8 +36,10 @@ Result<std::unique_ptr<FileRecorder>> FileRecorder::make(const std::string& fold
                                                          uint32_t engine, std::size_t bytes) {
   const auto pid = static_cast<uint32_t>(getpid());
   const std::string path = fmt::format("{}/{}", folder, file_name(device, engine, pid));
-  const Descriptor fd(open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (fd.get() < 0) return failed("record into", path);
+  Descriptor fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (fd.get() < 0 || flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return failed("record into", path);
+  // A process of this number may have left one, and its zeros are needed.
+  if (ftruncate(fd.get(), 0) != 0) return failed("record into", path);
   // Memory that is missing must show now, not as a signal while the engine writes.
   if (const int code = posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes)); code != 0) {
     unlink(path.c_str());
@@ -65,7 +54,52 @@ Result<std::unique_ptr<FileRecorder>> FileRecorder::make(const std::string& fold
   head.pid = pid;
   head.engine = engine;
   device.copy(head.device, sizeof head.device - 1);
-  return std::unique_ptr<FileRecorder>(new FileRecorder(Mapping(mapped), path));
+  std::unique_ptr<FileRecorder> made(new FileRecorder(folder, device, std::move(fd), Mapping(mapped), path));
+  made->dead_ = tidy_up(folder, device, engine);
+  return made;
+}
+
+FileRecorder::FileRecorder(std::string folder, std::string_view device, Descriptor file, Mapping mapping,
+                           std::string path)
+    : folder_(std::move(folder)),
+      device_(device),
+      file_(std::move(file)),
+      mapping_(std::move(mapping)),
+      path_(std::move(path)),
+      recorder_(mapping_.bytes()) {
+  recorder_.tell_ends([this](const transport::QpEnd& end, uint32_t others) { on_end(end, others); });
+}
+
+FileRecorder::~FileRecorder() { head().closed.store(1, std::memory_order_relaxed); }
+
+void FileRecorder::on_end(const transport::QpEnd& end, uint32_t others) {
+  if (told_.load(std::memory_order_acquire)) return;
+  end_ = end;
+  others_ = others;
+  told_.store(true, std::memory_order_release);
+  if (wake_) wake_();
+}
+
+std::optional<std::string> FileRecorder::keep_ended(Nanos now) {
+  if (!told_.load(std::memory_order_acquire)) return std::nullopt;
+  const bool keeps = !kept_at_ || now - *kept_at_ >= kKeepInterval;
+  std::optional<std::string> said;
+  if (keeps) {
+    kept_at_ = now;
+    const std::string path = fmt::format("{}/{}.{}.{}.{}.qp-{:#x}-{}.uroce", folder_, device_, head().engine,
+                                         head().pid, ++kept_, end_.qpn, reason_of(end_));
+    const auto copied = copy_recording(mapping_.bytes(), path);
+    if (copied) tidy_up(folder_, device_, head().engine);
+    said = !copied ? copied.error().text
+                   : fmt::format(
+                         "the recording of how QP {:#x} of {}{} ended is kept; to replay it: uroce replay {} --qp "
+                         "{:#x}",
+                         end_.qpn, device_, others_ != 0 ? fmt::format(" and {} more", others_) : "", shell_word(path),
+                         end_.qpn);
+  }
+  told_.store(false, std::memory_order_release);
+  recorder_.unpin();
+  return said;
 }
 
 Result<Recorded> read_file(const std::string& path) {

@@ -1,9 +1,12 @@
 // The file that a recording is in. It lies on tmpfs and is mapped, so that it outlives the process, however that ends.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +14,8 @@
 
 #include <uroce/error.h>
 
+#include "base/time.h"
+#include "record/keeping.h"
 #include "record/recorder.h"
 
 namespace uroce::record {
@@ -38,20 +43,41 @@ class Mapping {
 /// A tape that records into a file, which stays when this goes.
 class FileRecorder {
  public:
-  /// `bytes` of the file. It is its user's alone, because a recording tells secrets. Errors: errno of open(2) and its
-  /// like.
+  /// `bytes` of the file. It is its user's alone, because a recording tells secrets. Old ones in the folder go
+  /// (tidy_up()). Errors: errno of open(2) and its like.
   static Result<std::unique_ptr<FileRecorder>> make(const std::string& folder, std::string_view device, uint32_t engine,
                                                     std::size_t bytes);
+  ~FileRecorder();
 
   transport::Tape& tape() { return recorder_; }
   const std::string& path() const { return path_; }
+  /// The files of processes before, which died.
+  const std::vector<std::string>& left_by_the_dead() const { return dead_; }
+  /// Before the engine's first call: `wake` is called on its thread when keep_ended() has something to do.
+  void wake_by(std::function<void()> wake) { wake_ = std::move(wake); }
+  /// Copies the recording where a queue pair has ended by itself, but not within kKeepInterval of the last copy: that
+  /// has it, too. Returns what a person should know; nullopt: nothing. One thread, not the engine's.
+  std::optional<std::string> keep_ended(Nanos now);
+  static constexpr Nanos kKeepInterval = std::chrono::seconds(1);
 
  private:
-  FileRecorder(Mapping mapping, std::string path)
-      : mapping_(std::move(mapping)), path_(std::move(path)), recorder_(mapping_.bytes()) {}
+  FileRecorder(std::string folder, std::string_view device, Descriptor file, Mapping mapping, std::string path);
+  FileHead& head() const { return *reinterpret_cast<FileHead*>(mapping_.bytes().data()); }
+  void on_end(const transport::QpEnd& end, uint32_t others);
 
+  std::string folder_;
+  std::string device_;
+  Descriptor file_;  ///< with its lock
   Mapping mapping_;
   std::string path_;
+  std::vector<std::string> dead_;
+  std::function<void()> wake_;
+  // The engine writes the end while it is not told, and the other thread reads it while it is.
+  transport::QpEnd end_;
+  uint32_t others_ = 0;
+  std::atomic<bool> told_{false};
+  std::optional<Nanos> kept_at_;
+  uint32_t kept_ = 0;
   Recorder recorder_;
 };
 

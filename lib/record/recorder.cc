@@ -85,8 +85,26 @@ void Recorder::write_idle() {
 void Recorder::end_call() {
   out_.put(Kind::end, 0);
   look_after_call();
-  if (--depth_ == 0 && out_.wants_keyframe()) [[unlikely]]
+  if (--depth_ != 0) return;
+  if (ended_) [[unlikely]]
+    tell_of_end();
+  if (out_.wants_keyframe()) [[unlikely]]
     keyframe();
+}
+
+void Recorder::on_end(const transport::QpEnd& end) {
+  real_events_->on_end(end);
+  if (ended_) {
+    ++more_ended_;
+  } else if (tell_end_) {
+    ended_ = end;
+  }
+}
+
+[[gnu::cold]] void Recorder::tell_of_end() {
+  out_.pin();
+  tell_end_(*ended_, std::exchange(more_ended_, 0));
+  ended_.reset();
 }
 
 [[gnu::cold]] void Recorder::keyframe() {

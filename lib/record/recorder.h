@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -29,6 +31,12 @@ class Recorder final : public transport::Tape, memory::KeyLookups, transport::Ha
 
   uint64_t written() const { return out_.written(); }
   bool stopped() const { return out_.stopped(); }
+  /// Before the first call. `tell` is called on the engine's thread behind a call in which a queue pair ended by
+  /// itself, with its end and how many others ended besides. From then on nothing is overwritten, until unpin().
+  using TellEnd = std::function<void(const transport::QpEnd& end, uint32_t others)>;
+  void tell_ends(TellEnd tell) { tell_end_ = std::move(tell); }
+  /// Any thread.
+  void unpin() { out_.unpin(); }
 
  private:
   // --- Tape -----------------------------------------------------------------------------------------------------
@@ -77,7 +85,7 @@ class Recorder final : public transport::Tape, memory::KeyLookups, transport::Ha
   void on_completion_event(uint32_t cq_id) override { real_events_->on_completion_event(cq_id); }
   void on_async_event(AsyncEventType type, uint32_t object) override;
   void on_wrong_key(const Gid& peer, uint32_t qpn) override { real_events_->on_wrong_key(peer, qpn); }
-  void on_end(const transport::QpEnd& end) override { real_events_->on_end(end); }
+  void on_end(const transport::QpEnd& end) override;
 
   // --- Handed to the sink ---------------------------------------------------------------------------------------
   class Sink final : public transport::FrameSink {
@@ -101,6 +109,7 @@ class Recorder final : public transport::Tape, memory::KeyLookups, transport::Ha
   void end_call();
   void look_after_call();
   void keyframe();
+  void tell_of_end();
   /// Before the engine gets a frame for the queue pair.
   void meet(transport::Qp& qp);
   void meet_receiver(uint32_t qpn);
@@ -151,6 +160,9 @@ class Recorder final : public transport::Tape, memory::KeyLookups, transport::Ha
   uint32_t groups_seen_ = 0, flows_seen_ = 0;
   Nanos idle_{-1};
   uint32_t depth_ = 0;  // of calls
+  TellEnd tell_end_;
+  std::optional<transport::QpEnd> ended_;  // in this call
+  uint32_t more_ended_ = 0;
 };
 
 }  // namespace uroce::record

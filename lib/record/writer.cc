@@ -106,7 +106,8 @@ bool Writer::go_on(std::size_t most) {
   if (lost_) return false;
   const bool fits_a_part = sizeof(PartHead) + sizeof(Head) + padded(most) <= head_.part_bytes;
   const uint64_t oldest_kept = key_begin_ != 0 ? key_begin_ : new_key_;
-  lost_ = !fits_a_part || number_ + 1 >= oldest_kept + head_.parts;
+  const bool pinned = number_ >= head_.parts && pinned_.load(std::memory_order_acquire);
+  lost_ = !fits_a_part || pinned || number_ + 1 >= oldest_kept + head_.parts;
   if (!lost_) open(number_ + 1);
   return !lost_;
 }
@@ -123,6 +124,7 @@ bool Writer::begin_keyframe() {
 }
 
 bool Writer::end_keyframe() {
+  if (blocked()) return false;
   if (lost_) {
     stop();
     head_.full.store(1, std::memory_order_relaxed);

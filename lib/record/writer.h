@@ -69,11 +69,16 @@ class Writer {
   /// Bytes written, also where later ones have taken their place.
   uint64_t written() const { return written_ + static_cast<uint64_t>(at_ - begin_); }
 
+  /// From now on no record takes the place of an older one: where there is no room, records are left out. Until
+  /// unpin(), which any thread may call.
+  void pin() { pinned_.store(true, std::memory_order_relaxed); }
+  void unpin() { pinned_.store(false, std::memory_order_release); }
+
   /// Should a keyframe be written now?
-  bool wants_keyframe() const { return !stopped_ && (number_ > key_end_ || lost_); }
+  bool wants_keyframe() const { return (number_ > key_end_ || lost_) && !stopped_ && !blocked(); }
   /// Until end_keyframe(), records are a keyframe. True: records before it are missing.
   bool begin_keyframe();
-  /// False: the memory is too small for it, and nothing more is written.
+  /// False: the memory is too small for it, and nothing more is written; or it was pinned.
   bool end_keyframe();
 
   /// A record of these parts, in a row: trivially copyable values, and spans of bytes.
@@ -124,6 +129,8 @@ class Writer {
       return sizeof value;
     }
   }
+  // Is every part full, and pinned?
+  bool blocked() const { return lost_ && pinned_.load(std::memory_order_acquire); }
   /// Begins the next part. False: the record is too large for one, or the last keyframe would go.
   bool go_on(std::size_t most);
   void open(uint64_t number);
@@ -141,6 +148,7 @@ class Writer {
   uint64_t new_key_ = 0;    // the part in which the one begins that is being written
   bool lost_ = false;       // since some record had no place
   bool stopped_ = false;
+  std::atomic<bool> pinned_{false};
 };
 
 }  // namespace uroce::record

@@ -4,12 +4,14 @@
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import time
 import unittest
 import xml.etree.ElementTree
 
 import harness
+from harness import BUILD
 from verbs import RUN
 
 SERVER = "ibv_rc_pingpong -d uroce0 -g 0 -p $PORT"
@@ -128,6 +130,22 @@ class Ci(harness.Case):
         program = self.start([RUN, "--ci", "--junit", self.directory, "echo", "it ran"], env=env)
         self.assertRegex(self.finish(program, 60, 1), rf"^uroce-run: cannot write {self.directory}: Is a directory; --junit names the file\n$")
 
+    def test_recordings_of_how_queue_pairs_end(self):
+        faults = self.directory / "faults"
+        faults.write_text("drop rx opcode=send_first nth=101-1000000\n")
+        script = f"{LISTENS}; timeout 20 {CLIENT} >/dev/null 2>&1; kill $SERVER; true"
+        folder = self.directory / "a folder"
+        said, _ = self.ci(script, "--faults", faults, "--record", folder)
+        told = re.search(r"how queue pair (0x[0-9a-f]+) ended: uroce replay (.*) --qp \1\n", said)
+        file, = shlex.split(told[2])
+        self.assertEqual(pathlib.Path(file).parent, folder)
+        replayed = self.finish(self.start([BUILD / "apps" / "uroce" / "uroce", "replay", file, "--qp", told[1]]), 60)
+        self.assertIn("bit-exact", replayed)
+        self.assertIn("SEND_FIRST", replayed)
+        said, _ = self.ci(script, "--faults", faults)
+        self.assertNotIn("uroce replay ", said)
+        self.assertIn("--record DIR keeps recordings of how queue pairs end", said)
+
     def until(self, true, seconds=30):
         limit = time.monotonic() + seconds * harness.SLOW
         while not true():
@@ -145,7 +163,7 @@ class Ci(harness.Case):
     def test_wrong_options(self):
         for options, words in ((("--fail-on", "leaks"), "--fail-on"), (("--junit",), "--junit"),
                                (("--junit", "x", "true"), "are for --ci"), (("--fail-on", "left", "true"), "are for --ci"),
-                               (("--ci", "--socket", "/tmp/none", "true"), "leave one out")):
+                               (("--record", "x", "true"), "is for --ci"), (("--ci", "--socket", "/tmp/none", "true"), "leave one out")):
             self.assertIn(words, self.finish(self.start([RUN, *options]), 20, 2))
 
 

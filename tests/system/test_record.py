@@ -32,12 +32,13 @@ class Case(verbs.Case):
 
     def start_daemon(self):
         self.recordings = self.directory / "recordings"
-        self.recordings.mkdir()
-        self.daemon_args = ("--record", self.recordings, *self.daemon_args)
+        self.recordings.mkdir(exist_ok=True)
+        if "--record" not in self.daemon_args:
+            self.daemon_args = ("--record", self.recordings, *self.daemon_args)
         return super().start_daemon()
 
     def files(self):
-        found = sorted(self.recordings.iterdir())
+        found = sorted(file for file in self.recordings.iterdir() if ".qp-" not in file.name)
         self.assertEqual(len(found), 2, found)
         return found
 
@@ -170,6 +171,18 @@ class Recordings(Case):
         self.finish(program, 60)
         list(self.replays())
 
+    def test_the_next_daemon_tells_of_a_death(self):
+        self.die_by(signal.SIGABRT)
+        dead = self.files()
+        self.daemon = self.start_daemon()
+        for file in dead:
+            self.daemon.wait_for(f"did last: uroce replay {file}", 30)
+            self.replay(file)
+        self.daemon.process.terminate()
+        self.finish(self.daemon, 30)
+        self.daemon = self.start_daemon()
+        self.assertNotIn("uroce replay", self.daemon.output)
+
     def test_other_files_are_refused(self):
         file = self.files()[0]
         data = file.read_bytes()
@@ -198,8 +211,9 @@ class InARing(Case):
     def test_while_it_runs(self):
         program = self.verifier("--messages", "20000")
         while program.process.poll() is None:
-            list(self.replays())
-        program.wait(60)
+            for file in self.files():
+                self.assertIsNone(harness.loads(self.replay(file, "--json"))["divergence"])
+        self.finish(program, 60)
 
 
 class WithFaults(Case):
@@ -210,6 +224,19 @@ class WithFaults(Case):
         file.write_text("drop rx opcode=send_only nth=40-100000\n")
         self.daemon_args = (*self.daemon_args, "--faults", file)
         return super().start_daemon()
+
+    def test_the_recording_of_the_end_is_kept(self):
+        program = self.verifier("--messages", "100")
+        program.wait(60)
+        qpn = re.search(r"qps (0x[0-9a-f]+)", program.output)[1]
+        told = f"the recording of how QP {qpn} of uroce0 ended is kept; to replay it: uroce replay "
+        self.daemon.wait_for(f" --qp {qpn}", 30)
+        self.assertIn(told, self.daemon.output)
+        file = self.daemon.output.split(told)[1].split()[0]
+        self.assertRegex(file, rf"uroce0\.0\.\d+\.1\.qp-{qpn}-retry_exceeded\.uroce$")
+        said = self.replay(file, "--qp", qpn)
+        self.assertIn("bit-exact", said)
+        self.assertIn(" psn=39 ", said)
 
     def test_the_end_of_a_queue_pair_is_replayed(self):
         program = self.verifier("--messages", "100")
