@@ -64,7 +64,7 @@ class Scene {
   Nanos now_{1'000'000};
   uint64_t lose_;
   uint64_t carried_ = 0;
-  Recording recording_{std::size_t{4} << 20};
+  Recording recording_{std::size_t{4} << 20, 8192};
   TestEndpoint left_;
   TestEndpoint right_;
 
@@ -182,12 +182,15 @@ void play_xrc(Scene& scene) {
 struct Honest {
   std::vector<Bytes> records;
 
-  explicit Honest(Retransmission retransmission, uint64_t lose, const std::function<void(Scene&)>& play) {
+  /// `from_the_middle`: from a keyframe on that has queue pairs.
+  Honest(Retransmission retransmission, uint64_t lose, bool from_the_middle, const std::function<void(Scene&)>& play) {
     Scene scene(retransmission, lose);
     play(scene);
     const record::Report report = scene.recording_.replay();
     require(!report.divergence, report.divergence ? report.divergence->c_str() : "");
-    auto left = scene.recording_.records();
+    const record::Collected all = scene.recording_.collected();
+    std::span<const std::byte> left = all.records;
+    if (from_the_middle) left = left.subspan(all.keyframes[all.keyframes.size() / 2]);
     while (!left.empty() && records.size() < kMostRecords) {
       record::Head head;
       std::memcpy(&head, left.data(), sizeof head);
@@ -201,12 +204,14 @@ struct Honest {
 const std::vector<Honest>& recordings() {
   static const std::vector<Honest> all = [] {
     std::vector<Honest> made;
-    made.emplace_back(Retransmission::selective, 9, [](Scene& scene) { play_reliable(scene, nullptr); });
-    made.emplace_back(Retransmission::go_back_n, 13,
-                      [](Scene& scene) { play_reliable(scene, &scene.left_.make_srq(8, 2)); });
-    made.emplace_back(Retransmission::automatic, 1000, play_datagrams);
-    made.emplace_back(Retransmission::automatic, 1000, play_raw);
-    made.emplace_back(Retransmission::automatic, 11, play_xrc);
+    for (const bool middle : {false, true}) {
+      made.emplace_back(Retransmission::selective, 9, middle, [](Scene& scene) { play_reliable(scene, nullptr); });
+      made.emplace_back(Retransmission::go_back_n, 13, middle,
+                        [](Scene& scene) { play_reliable(scene, &scene.left_.make_srq(8, 2)); });
+      made.emplace_back(Retransmission::automatic, 1000, middle, play_datagrams);
+      made.emplace_back(Retransmission::automatic, 1000, middle, play_raw);
+      made.emplace_back(Retransmission::automatic, 11, middle, play_xrc);
+    }
     return made;
   }();
   return all;
