@@ -24,7 +24,7 @@ class Runner {
   /// Everything that happened, one line each, for the report of a failure.
   const std::vector<std::string>& trace() const { return trace_; }
   /// Then: what the engine has recorded.
-  std::span<const std::byte> records() const { return endpoint_->records(); }
+  std::vector<std::byte> records() const { return endpoint_->records(); }
 
  private:
   using Command = void (Runner::*)(const ScriptLine&);

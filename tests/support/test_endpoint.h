@@ -208,7 +208,7 @@ class TestEndpoint {
   /// Polls until the engine has nothing to do. The test fails when it never comes to rest.
   void run(Nanos now);
   /// The engine's recording so far, where the options ask for one.
-  std::span<const std::byte> records() const { return recordings_.back()->records(); }
+  std::vector<std::byte> records() const { return recordings_.back()->records(); }
   /// Engine::next_deadline() on the caller's clock.
   Nanos next_deadline() const;
   /// Ends the engine with its counters. Another one with the same configuration takes over the live queue pairs from
