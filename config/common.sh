@@ -6,7 +6,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
-# One compiler needs up to 1 GB of memory: lower UROCE_JOBS on a small machine.
+# One compiler needs up to 1.4 GB of memory: lower UROCE_JOBS on a small machine.
 jobs=${UROCE_JOBS:-$(nproc)}
 
 say() { printf '== %s\n' "$*"; }
