@@ -73,8 +73,11 @@ WorldOptions small_world(uint64_t seed, Retransmission retransmission) {
   options.flow.recv_depth = 8;
   options.flow.area = 4096;
   options.send_wr = 8;
-  // Twice the window. A thousand would take most of the time, to be made for each of the many masks.
-  options.parking_frames = 128;
+  // No exchange has so many packets or regions. A thousand frames and regions would take most of the time, to be made
+  // for each of the many masks.
+  options.window_packets = 16;
+  options.parking_frames = 32;
+  options.max_regions = 64;
   return options;
 }
 

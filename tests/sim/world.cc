@@ -13,7 +13,7 @@ World::World(const WorldOptions& options, FaultPolicy& faults)
   for (uint32_t i = 0; i < (options.loopback ? 1u : 2u); ++i) {
     EndpointOptions host;
     host.engine.max_qps = 64;
-    host.max_regions = 1024;
+    host.max_regions = options.max_regions;
     host.engine.window_packets = options.window_packets;
     host.engine.long_windows = 64;  // beyond what the hosts need, and quickly made
     host.engine.settings.retransmission = options.retransmission[i];
