@@ -17,6 +17,8 @@ import tempfile
 import time
 import unittest
 
+import recordings
+
 BUILD = pathlib.Path(os.environ.get("UROCE_BUILD", "build")).resolve()
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PERF = BUILD / "apps" / "uroce_perf"
@@ -125,7 +127,7 @@ class Program:
     """A running program with its output in files. Ends, by its own process id, with the `with` block at the latest."""
 
     def __init__(self, command, directory, namespace=None, env=None, pass_fds=()):
-        self.command = [str(c) for c in command]
+        self.command = [str(c) for c in [*command, *recordings.options(command, directory)]]
         if namespace:
             self.command = ["ip", "netns", "exec", namespace] + self.command
         self.log = pathlib.Path(tempfile.mkstemp(suffix=".log", dir=directory)[1])
@@ -176,12 +178,18 @@ class Program:
         return f"{' '.join(self.command)}\n(exit code {self.process.poll()})\n{self.output}"
 
 
+def name_of(test):
+    """The test's own name below build/recordings."""
+    return f"{pathlib.Path(sys.argv[0]).stem}.{test.id().removeprefix('__main__.')}"
+
+
 class Case(unittest.TestCase):
     """A test case with a folder of its own, removed at the end."""
 
     def setUp(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="uroce-test-"))
         self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        self.addCleanup(recordings.forget, self.directory, name_of(self))
 
     def start(self, command, namespace=None, env=None):
         program = Program(command, self.directory, namespace, env)
@@ -333,6 +341,13 @@ class TapResult(unittest.TestResult):
         print(f"{'ok' if ok else 'not ok'} {self.number} {test.id().removeprefix('__main__.')}{note}\n# {now - self.since:.1f} s",
               flush=True)
         self.since = now
+        if not ok:
+            self._keep_recordings(test)
+
+    def _keep_recordings(self, test):
+        kept = recordings.keep(name_of(test))
+        if kept is not None:
+            self._explain(f"Its recordings are in {kept}: see `uroce record dump` and `uroce replay`.")
 
     def addSuccess(self, test):
         super().addSuccess(test)
@@ -358,6 +373,7 @@ class TapResult(unittest.TestResult):
         if err is not None:
             kind = self.failures if issubclass(err[0], test.failureException) else self.errors
             self.failed_parts.append((str(subtest), kind[-1][1]))
+            self._keep_recordings(test)
 
     def stopTest(self, test):
         super().stopTest(test)

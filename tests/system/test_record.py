@@ -2,10 +2,13 @@
 """Recordings of `uroced --record`: after traffic that every byte of is verified, after kill -ABRT and -9, after faults."""
 
 import os
+import pathlib
 import random
 import re
+import shutil
 import signal
 import struct
+import sys
 import time
 import unittest
 
@@ -62,8 +65,7 @@ class Case(verbs.Case):
         for file in self.files():
             said = harness.loads(self.replay(file, "--json"))
             self.assertIsNone(said["divergence"])
-            self.assertGreater(said["frames_in"], 0)
-            self.assertGreater(said["frames_out"], 0)
+            self.assertGreater(said["frames_in"] + said["frames_out"], 0)
             self.assertIn("bit-exact", self.replay(file))
             yield said
 
@@ -258,6 +260,35 @@ class WithFaults(Case):
         self.assertIn("PSN unacknowledged", by_psn)
         self.assertIn("never came to the packet", self.replay(self.files()[0], "--stop-at", "100000000", code=1))
         self.assertIn("PSN unacknowledged 39, next 40, sent 40", stopped.splitlines()[-3])
+
+
+FAILING = """
+import sys
+sys.path.insert(0, sys.argv.pop())
+import harness, verbs
+class Fails(verbs.Case):
+    def test_it(self):
+        self.fail("on purpose")
+harness.main()
+"""
+
+
+class Kept(harness.Case):
+    def test_a_failed_test_leaves_its_recordings(self):
+        file = self.directory / f"test_failing_{os.getpid()}.py"
+        file.write_text(FAILING)
+        kept = BUILD / "recordings" / f"{file.stem}.Fails.test_it"
+        self.addCleanup(shutil.rmtree, kept, ignore_errors=True)
+        here = pathlib.Path(harness.__file__).parent
+        for wanted in ("1", ""):
+            env = {"UROCE_TEST_RECORD": wanted, "UROCE_BUILD": str(BUILD)}
+            said = self.finish(self.start([sys.executable, file, here], env=env), 60, 1)
+            self.assertIn("AssertionError: on purpose", said)
+            self.assertEqual(f"Its recordings are in {kept}" in said, wanted == "1", said)
+        files = sorted(kept.iterdir())
+        self.assertEqual([name.name.split(".")[0] for name in files], ["uroce0", "uroce1"])
+        for one in files:
+            self.assertIn("bit-exact", self.finish(self.start([UROCE, "replay", one]), 60))
 
 
 if __name__ == "__main__":
