@@ -118,7 +118,7 @@ void check(const Record& record, const QpRecord& qp) {
   const bool target = qp.type == QpType::xrc_target;
   const bool receives = target || qp.type == QpType::xrc_initiator || qp.has_srq || qp.rq.entries != 0;
   const bool completes = target || (qp.has_send_cq && (qp.has_recv_cq || qp.type == QpType::xrc_initiator));
-  if (qp.sq.entries == 0 || !receives || !completes || (target && qp.has_srq) || (qp.has_held && !qp.has_srq)) {
+  if (qp.sq.entries == 0 || !receives || !completes || (target && qp.has_srq)) {
     refuse(record, "the queue pair lacks a queue, or has one too many");
   }
 }

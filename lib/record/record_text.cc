@@ -128,7 +128,8 @@ Described modify_text(const Record& record) {
   put(QpAttrBit::dest_qpn, fmt::format("{:#x}", attr.dest_qpn));
   put(QpAttrBit::sq_psn, attr.sq_psn);
   put(QpAttrBit::rq_psn, attr.rq_psn);
-  if (modify.mask.has(QpAttrBit::path_mtu)) put(QpAttrBit::path_mtu, mtu_bytes(attr.path_mtu));
+  const bool mtu = attr.path_mtu >= Mtu::mtu256 && attr.path_mtu <= Mtu::mtu4096;
+  put(QpAttrBit::path_mtu, mtu ? mtu_bytes(attr.path_mtu) : static_cast<uint32_t>(attr.path_mtu));
   put(QpAttrBit::timeout, attr.timeout);
   put(QpAttrBit::retry_cnt, attr.retry_cnt);
   put(QpAttrBit::rnr_retry, attr.rnr_retry);

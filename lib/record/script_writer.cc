@@ -125,7 +125,6 @@ void ScriptWriter::on_record(const Record& record) {
       if (read<ObjectRecord>(record).object == qpn_) refusal_ = "the recording begins in the middle of its life";
       return;
     case Kind::whole_writes: return leave_out("WRITEs that are placed whole");
-    case Kind::redirect: return leave_out("a peer's new Ethernet address");
     default: return;
   }
 }
@@ -279,7 +278,8 @@ Script ScriptWriter::finish(std::string_view name) {
 
 }  // namespace
 
-Result<Script> write_script(std::span<const std::byte> records, uint32_t qpn, std::string_view name, uint64_t last) {
+Result<Script> write_script(std::span<const std::byte> records, uint32_t qpn, std::string_view name, uint64_t last,
+                            std::size_t most_ring_bytes) {
   EngineRecord engine{};
   try {
     const Record first = Reader(records).peek();
@@ -289,9 +289,9 @@ Result<Script> write_script(std::span<const std::byte> records, uint32_t qpn, st
     return fail(EINVAL, stop.text);
   }
   ScriptPlaces places;
-  Replayer(records, &places).run();
+  Replayer(records, &places, most_ring_bytes).run();
   ScriptWriter writer(places, engine, qpn, last);
-  const Report report = Replayer(records, &writer).run();
+  const Report report = Replayer(records, &writer, most_ring_bytes).run();
   if (report.divergence) return fail(report.malformed ? EINVAL : EIO, *report.divergence);
   if (!writer.found()) return fail(ENOENT, fmt::format("the recording has no queue pair {:#x}", qpn));
   if (writer.refusal()) {

@@ -11,6 +11,7 @@
 
 #include "record/frames.h"
 #include "record/record_text.h"
+#include "record/script_writer.h"
 #include "tests/fuzz/input.h"
 #include "tests/support/recording.h"
 #include "tests/support/test_endpoint.h"
@@ -307,6 +308,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
     if ((first & 0x40) != 0) played.resize(played.size() - std::min(played.size(), std::size_t{first} & 0x3f));
   }
   describe(played);
-  record::Replayer(played, nullptr, kRingBytes).run();
+  if ((first & 0x20) != 0) {
+    // Each recording has a queue pair of this number.
+    static_cast<void>(record::write_script(played, 3, "fuzz", 0, kRingBytes));
+  } else {
+    record::Replayer(played, nullptr, kRingBytes).run();
+  }
   return 0;
 }
