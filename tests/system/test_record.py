@@ -17,6 +17,7 @@ import verbs
 from harness import BUILD
 
 UROCE = BUILD / "apps" / "uroce" / "uroce"
+UROCED = verbs.UROCED
 HEAD = 88  # bytes of record::FileHead
 PACKET_SCRIPT = BUILD / "tests" / "script" / "packet_script"
 VERIFIER = BUILD / "tests" / "system" / "clients" / "client_verifier"
@@ -260,6 +261,77 @@ class WithFaults(Case):
         self.assertIn("PSN unacknowledged", by_psn)
         self.assertIn("never came to the packet", self.replay(self.files()[0], "--stop-at", "100000000", code=1))
         self.assertIn("PSN unacknowledged 39, next 40, sent 40", stopped.splitlines()[-3])
+
+
+# Rules, and options of the verifier: which fault it is to meet, and how its queue pairs send.
+PROVOKED = (
+    ("drop rx opcode=send_only nth=20-100000 device=uroce1", ()),
+    ("drop rx opcode=ack,sack nth=20-100000", ()),
+    ("drop both probability=0.1 seed=1", ("--retries", "2")),
+    ("drop rx opcode=hello", ()),
+    ("drop rx every=7", ("--bytes", "5000")),
+    ("drop tx every=5", ("--uc",)),
+    ("delay 2ms rx every=10", ()),
+    ("delay 40ms tx opcode=ack every=20", ("--retries", "1")),
+    ("duplicate rx every=3", ("--bytes", "3000")),
+    ("duplicate tx", ("--uc",)),
+    ("reorder rx every=4", ("--bytes", "9000")),
+    ("reorder 3 tx every=6", ("--window", "16")),
+    ("corrupt icrc rx every=9", ()),
+    ("corrupt header rx every=11 seed=3", ()),
+    ("corrupt payload icrc=right rx every=10", ()),
+    ("mark ecn rx", ()),
+    ("throttle 20Mbit", ("--bytes", "4000")),
+    ("answer rnr rx opcode=send* nth=5-30 device=uroce1", ("--rnr", "3")),
+    ("answer rnr rx opcode=send* nth=5-6 device=uroce1", ()),
+    ("answer psn rx opcode=send* nth=9 device=uroce1", ()),
+    ("answer invalid rx opcode=send* nth=7 device=uroce1", ()),
+    ("answer access rx opcode=send* nth=8 device=uroce1", ()),
+    ("answer operational rx opcode=send* nth=6 device=uroce1", ()),
+    ("break rx opcode=send* nth=12", ()),
+    ("stall 30ms rx opcode=send* nth=10", ()),
+    ("hold 3ms", ()),
+    ("batch 4", ("--window", "8")),
+    ("shuffle 3", ("--window", "8")),
+)
+
+
+class Provoked(Case):
+    def start_daemon(self):
+        return None
+
+    def setUp(self):
+        super().setUp()
+        self.said, self.scripts, self.failed = [], 0, 0
+
+    def run_with(self, number, rule, options):
+        """The traffic under a rule, a daemon's whole life: both engines do it again, and so do packet scripts."""
+        self.recordings = self.directory / f"recordings-{number}"
+        self.recordings.mkdir()
+        faults = self.directory / "faults"
+        faults.write_text(rule + "\n")
+        daemon = self.start([UROCED, "--demo", "--socket", self.socket, "--record", self.recordings, "--faults", faults,
+                             *self.daemon_args])
+        daemon.wait_for("serving uroce0", 30)
+        program = self.verifier("--messages", "60", "--patience", "300", *options)
+        program.wait(60)
+        self.failed += "sent 60 received 60 wrong 0" not in program.output
+        daemon.process.terminate()
+        self.finish(daemon, 30)
+        self.said += self.replays()
+        for file in self.files():
+            for qpn in re.findall(r" attach qp=(0x[0-9a-f]{2,}) [RU]C ", self.dump(file)):
+                self.becomes_a_script(file, qpn)
+                self.scripts += 1
+
+    def test_failures_are_the_same_again(self):
+        for number, (rule, options) in enumerate(PROVOKED):
+            with self.subTest(rule):
+                self.run_with(number, rule, options)
+        self.assertGreaterEqual(len(self.said), 50)
+        self.assertGreaterEqual(self.failed, 8)
+        print(f"# {len(self.said)} recordings of {self.failed} failing and {len(PROVOKED) - self.failed} passing runs replayed, "
+              f"{self.scripts} packet scripts", flush=True)
 
 
 FAILING = """
