@@ -90,7 +90,7 @@ struct StackOptions {
   /// A folder on tmpfs: each engine records there what it does, so that `uroce replay` can do it again. Empty: none
   /// does. A recording has the secrets of its device.
   std::string record{};
-  uint32_t record_mib = 64;  ///< MiB of each recording, 1..4096; an engine goes on when it is full
+  uint32_t record_mib = 64;  ///< MiB of each recording, 1..4096, which has the newest
 };
 
 /// The running stack. A process has at most one, because DPDK's EAL starts only once. With worker lcores in the EAL

@@ -14,8 +14,8 @@ std::string_view name_of(Kind kind) {
       "frames",     "local frames", "raw frames",  "poll",       "idle poll",    "bad ICRC",     "doorbell",
       "sends",      "recvs",        "SRQ recvs",   "SRQ limit",  "room",         "check",        "key operation",
       "bytes",      "handle",       "sent",        "completion", "event",        "attach",       "detach",
-      "modify",     "adopt",        "unknown",     "ring",       "ring gone",    "shared queue", "attach SRQ",
-      "detach SRQ", "GIDs",         "whole",       "route",      "groups",       "rules"};
+      "modify",     "adopt",        "unknown",     "ring",       "ring gone",    "shared queue", "shared queue gone",
+      "attach SRQ", "detach SRQ",   "GIDs",        "whole",      "route",        "groups",       "rules"};
   const auto index = static_cast<std::size_t>(kind);
   return index < kNames.size() ? kNames[index] : "unknown";
 }

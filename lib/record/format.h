@@ -52,7 +52,8 @@ enum class Kind : uint16_t {
   adopt_unknown,
   attach_ring,
   detach_ring,
-  srq,  ///< a shared receive queue is used for the first time, or has another ring
+  srq,       ///< a shared receive queue is used for the first time, or has another ring
+  srq_gone,  ///< nothing uses it any more
   attach_srq,
   detach_srq,
   gids,

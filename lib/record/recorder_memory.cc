@@ -158,6 +158,7 @@ void Recorder::release_srq(Srq& srq) {
   if (found == srqs_.end() || --found->second->users != 0) return;
   on_srq_lent(srq);
   srqs_.erase(found);
+  out_.put(Kind::srq_gone, 0, srq.id);
 }
 
 void Recorder::on_srq_lent(Srq& srq) {

@@ -53,6 +53,7 @@ bool Replayer::play_control(const Record& record) {
     case Kind::adopt: adopt(record, true); return true;
     case Kind::adopt_unknown: adopt(record, false); return true;
     case Kind::srq: use_srq(record); return true;
+    case Kind::srq_gone: srqs_.erase(parts.get<uint32_t>()); return true;
     case Kind::detach: {
       const auto what = read<ObjectRecord>(record);
       QueuePair& qp = qp_of(record, what.object);

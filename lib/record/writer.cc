@@ -105,16 +105,22 @@ void Writer::open(uint64_t number) {
 bool Writer::go_on(std::size_t most) {
   if (lost_) return false;
   const bool fits_a_part = sizeof(PartHead) + sizeof(Head) + padded(most) <= head_.part_bytes;
-  const uint64_t oldest_kept = key_begin_ != 0 ? key_begin_ : new_key_;
-  const bool pinned = number_ >= head_.parts && pinned_.load(std::memory_order_acquire);
-  lost_ = !fits_a_part || pinned || number_ + 1 >= oldest_kept + head_.parts;
-  if (!lost_) open(number_ + 1);
+  const uint64_t next = number_ + 1;
+  const bool pinned = next > head_.parts && pinned_.load(std::memory_order_acquire);
+  const bool overwrites_key = next >= key_begin_ + head_.parts;
+  // A large keyframe takes the place of the one before, but never more than about half of the memory: otherwise most of
+  // what is recorded would be keyframes.
+  const bool too_large = next - new_key_ > head_.parts / 2;
+  lost_ = !fits_a_part || pinned || (in_keyframe_ ? too_large : overwrites_key);
+  if (!lost_ && overwrites_key) key_begin_ = 0;
+  if (!lost_) open(next);
   return !lost_;
 }
 
 bool Writer::begin_keyframe() {
   const bool gap = std::exchange(lost_, false);
   if (gap) key_begin_ = 0;
+  in_keyframe_ = true;
   new_key_ = number_;
   // Where its first record goes to the next part, this stands for the beginning of that one.
   if (part_->keyframe.load(std::memory_order_relaxed) == 0) {
@@ -124,6 +130,7 @@ bool Writer::begin_keyframe() {
 }
 
 bool Writer::end_keyframe() {
+  in_keyframe_ = false;
   if (blocked()) return false;
   if (lost_) {
     stop();

@@ -146,7 +146,8 @@ class Writer {
   uint64_t key_begin_ = 0;  // the part in which the newest whole keyframe begins
   uint64_t key_end_ = 0;    // and the one in which it ends
   uint64_t new_key_ = 0;    // the part in which the one begins that is being written
-  bool lost_ = false;       // since some record had no place
+  bool in_keyframe_ = false;
+  bool lost_ = false;  // since some record had no place
   bool stopped_ = false;
   std::atomic<bool> pinned_{false};
 };

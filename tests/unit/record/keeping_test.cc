@@ -123,6 +123,29 @@ TEST_F(KeepingTest, APinnedRecordingIsNotOverwritten) {
   EXPECT_FALSE(record::copy_recording(memory, copy + "/in a file"));
 }
 
+// It takes the place of the one before, so that many queue pairs are recorded, too.
+TEST_F(KeepingTest, ALargeKeyframeFitsIntoHalfOfTheMemory) {
+  for (const auto& [pieces, fits] : {std::pair(30u, true), std::pair(80u, false)}) {
+    std::vector<std::byte> memory(100'000);
+    record::lay_out(memory);
+    record::Writer out(memory);
+    const std::vector<std::byte> piece(1000);
+    for (int i = 0; i < 20'000; ++i) {
+      if (out.wants_keyframe()) {
+        out.begin_keyframe();
+        out.put(Kind::engine, 0, uint64_t{0});
+        for (uint32_t more = 0; more < pieces; ++more) out.put(Kind::key_more, 0, std::span<const std::byte>(piece));
+        EXPECT_EQ(out.end_keyframe(), fits);
+      }
+      out.put(Kind::taken, 0, uint64_t{1});
+      if (fits && i % 100 == 0) {
+        EXPECT_FALSE(record::collect(memory)->keyframes.empty());
+      }
+    }
+    EXPECT_EQ(out.stopped(), !fits);
+  }
+}
+
 TEST(ShellWord, QuotesWhatAShellWouldTake) {
   EXPECT_EQ(record::shell_word("/dev/shm/uroce0.0.1.uroce"), "/dev/shm/uroce0.0.1.uroce");
   EXPECT_EQ(record::shell_word("/tmp/it's $x"), "'/tmp/it'\\''s $x'");

@@ -216,9 +216,39 @@ TEST_F(RecordTest, AFullRecordingGoesOnWithTheOldestPart) {
   EXPECT_GT(small.replay().keyframes, 0u);
 }
 
+// A replay's keyframes have no queue that the engine has lost sight of.
+TEST_F(RecordTest, SharedReceiveQueuesComeAndGo) {
+  Recording recording(1'000'000, 8192);
+  {
+    TestEndpoint host(options(3, recording));
+    TestCq& cq = host.make_cq(64);
+    for (uint32_t i = 0; i < 6; ++i) {
+      TestSrq& srq = i % 2 == 0 ? host.make_srq(16) : host.make_xrc_srq(5, cq, 16);
+      const bool xrc = srq.srq().xrc_domain != 0;
+      TestQp& qp = host.make_qp({.qpn = 0x30 + i,
+                                 .type = xrc ? QpType::xrc_target : QpType::rc,
+                                 .recv_cq = &cq,
+                                 .srq = &srq,
+                                 .xrc_domain = xrc ? 5u : 0u});
+      qp.connect({.dest_qpn = 0x44, .sq_psn = 1, .rq_psn = 1}, host.route_to(right_));
+      for (int turn = 0; turn < 200; ++turn) {
+        static_cast<void>(srq.post_recv({.wr_id = 1, .sges = {}}));
+        if (!xrc) static_cast<void>(qp.post_send({.wr_id = 1, .opcode = WrOpcode::rdma_write}));
+        host.run(now_ += Nanos(1'000'000));
+      }
+      host.engine().detach(qp.qp());
+      if (xrc) host.engine().detach_srq(srq.srq());
+    }
+  }
+  for (const Report& report : {recording.replay(), recording.replay_pieces()}) {
+    EXPECT_EQ(report.divergence, std::nullopt) << report.divergence.value_or("");
+  }
+  EXPECT_GT(recording.replay().keyframes, 5u);
+}
+
 // A keyframe that fits into no part ends the recording. Earlier records stay.
 TEST_F(RecordTest, TooManyQueuePairsEndARecording) {
-  Recording small(100'000);
+  Recording small(50'000);
   {
     TestEndpoint host(options(3, small));
     for (uint32_t i = 0; i < 60; ++i) {
