@@ -1,6 +1,6 @@
 // Sends messages from one queue pair to another and verifies every byte. Written for libibverbs alone.
 //
-//   verifier FROM TO [--messages N] [--bytes N] [--window N] [--retries N] [--rnr N] [--uc]
+//   verifier FROM TO [--messages N] [--bytes N] [--window N] [--timeout CODE] [--retries N] [--rnr N] [--uc]
 //                   [--begin FILE] [--patience MS]
 //
 // FROM and TO are devices, which may be the same. Prints "qps A B", and begins once FILE is there. Gives up when
@@ -21,7 +21,7 @@
 namespace {
 
 struct Options {
-  uint32_t messages = 20, bytes = 256, window = 1, retries = 7, rnr = 7, patience = 0;
+  uint32_t messages = 20, bytes = 256, window = 1, timeout = 8, retries = 7, rnr = 7, patience = 0;
   bool uc = false;
   const char* begin = nullptr;
 };
@@ -70,7 +70,7 @@ struct Side {
     attr.ah_attr.grh.hop_limit = 64;
     modify(IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                             (of_rc & (IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)));
-    attr.timeout = 8;  // 1 ms
+    attr.timeout = static_cast<uint8_t>(options.timeout);  // by default 1 ms
     attr.retry_cnt = static_cast<uint8_t>(options.retries);
     attr.rnr_retry = static_cast<uint8_t>(options.rnr);
     modify(IBV_QPS_RTS,
@@ -186,6 +186,7 @@ int main(int argc, char** argv) {
     if (word == "--messages") options.messages = value;
     if (word == "--bytes") options.bytes = value;
     if (word == "--window") options.window = value;
+    if (word == "--timeout") options.timeout = value;
     if (word == "--retries") options.retries = value;
     if (word == "--rnr") options.rnr = value;
     if (word == "--patience") options.patience = value;
