@@ -81,8 +81,15 @@ class QpTimers {
     // As far as the next arm() would.
     wheel.catch_up(now_);
     auto clock = wheel.clock();
-    archive("now", clock.now);
+    // So that all ticks that the wheel computes are times.
+    constexpr auto kMostTick = static_cast<uint64_t>(INT64_MAX / Wheel::kTickNanos / 2);
+    archive("now", clock.now, 0, kMostTick);
     archive("busy_from", clock.busy_from, clock.now + 1, UINT64_MAX);
+    if constexpr (Archive::kReads) {
+      if (clock.busy_from > kMostTick && clock.busy_from != UINT64_MAX) {
+        return archive.refuse("busy_from is " + std::to_string(clock.busy_from) + ", which is no time");
+      }
+    }
     uint32_t count = 0;
     wheel.for_each([&](const TimerNode&) { ++count; });
     archive("timers", count);
