@@ -3,6 +3,8 @@
 
 #include <cassert>
 
+#include "wire/crc/polynomial.h"
+
 namespace uroce::wire {
 namespace {
 
@@ -37,16 +39,7 @@ consteval std::array<uint32_t, kPowers> powers(uint32_t (*step)(uint32_t)) {
 }
 constexpr auto kForward = powers(times_x), kBackward = powers(divided_by_x);
 
-/// The CRC's register after one byte, from register 0.
-consteval std::array<uint32_t, 256> byte_table() {
-  std::array<uint32_t, 256> out{};
-  for (uint32_t byte = 0; byte < out.size(); ++byte) {
-    out[byte] = byte;
-    for (int bit = 0; bit < 8; ++bit) out[byte] = times_x(out[byte]);
-  }
-  return out;
-}
-constexpr auto kTable = byte_table();
+constexpr auto kTable = crc::registers_after(0);
 
 /// The byte whose entry of kTable has this highest byte.
 consteval std::array<uint8_t, 256> byte_of_entry() {

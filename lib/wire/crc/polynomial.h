@@ -1,6 +1,7 @@
 // Constants of CRC-32 (polynomial 0x04c11db7, bit-reflected), computed from the polynomial. ../README.md explains them.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -40,6 +41,20 @@ consteval uint64_t barrett_multiplier() {
     if (subtract) rest ^= kPolynomial;
   }
   return reflect(quotient, 64);
+}
+
+/// The register after each byte and `zeros` zeros, from register 0.
+consteval std::array<uint32_t, 256> registers_after(std::size_t zeros) {
+  constexpr auto kReflected = static_cast<uint32_t>(reflect(kPolynomial & 0xffffffff, 32));
+  std::array<uint32_t, 256> registers{};
+  for (uint32_t byte = 0; byte < registers.size(); ++byte) {
+    uint32_t crc = byte;
+    for (std::size_t bit = 0; bit < 8 * (zeros + 1); ++bit) {
+      crc = crc >> 1 ^ ((crc & 1) != 0 ? kReflected : 0);
+    }
+    registers[byte] = crc;
+  }
+  return registers;
 }
 
 inline constexpr uint64_t kBarrett = barrett_multiplier();

@@ -14,19 +14,7 @@ using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
 consteval Tables make_tables() {
   Tables tables{};
-  for (uint32_t b = 0; b < 256; ++b) {
-    uint32_t crc = b;
-    for (int bit = 0; bit < 8; ++bit) {
-      crc = crc >> 1 ^ ((crc & 1) != 0 ? static_cast<uint32_t>(reflect(kPolynomial & 0xffffffff, 32)) : 0);
-    }
-    tables[0][b] = crc;
-  }
-  for (std::size_t i = 1; i < tables.size(); ++i) {
-    for (std::size_t b = 0; b < 256; ++b) {
-      const uint32_t before = tables[i - 1][b];
-      tables[i][b] = before >> 8 ^ tables[0][before & 0xff];
-    }
-  }
+  for (std::size_t i = 0; i < tables.size(); ++i) tables[i] = registers_after(i);
   return tables;
 }
 constexpr Tables kTables = make_tables();
