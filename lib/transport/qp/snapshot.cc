@@ -180,7 +180,9 @@ void persist_slots(Archive& archive, Qp& qp) {
 
 // --- Frames in reorder buffers -------------------------------------------------------------------------------------
 
-void write_frames(SnapshotWriter& archive, const FramePool& pool, const ReorderBuffer& buffer) {
+// `write(frame)` writes the bytes of each.
+template <class Write>
+void write_each_frame(SnapshotWriter& archive, const FramePool& pool, const ReorderBuffer& buffer, Write&& write) {
   uint32_t count = buffer.count();
   archive("frames", count);
   buffer.for_each([&](Psn psn, uint16_t number) {
@@ -188,21 +190,19 @@ void write_frames(SnapshotWriter& archive, const FramePool& pool, const ReorderB
     auto length = static_cast<uint16_t>(frame.size());
     archive("psn", psn);
     archive("length", length);
-    archive.bytes("frame", frame);
+    write(frame);
   });
+}
+
+void write_frames(SnapshotWriter& archive, const FramePool& pool, const ReorderBuffer& buffer) {
+  write_each_frame(archive, pool, buffer, [&](std::span<const std::byte> frame) { archive.bytes("frame", frame); });
 }
 
 // A replay has zeros for payload.
 void write_headers(SnapshotWriter& archive, const FramePool& pool, const ReorderBuffer& buffer) {
-  uint32_t count = buffer.count();
-  archive("frames", count);
-  buffer.for_each([&](Psn psn, uint16_t number) {
-    const std::span<const std::byte> frame = pool.frame(number);
-    auto length = static_cast<uint16_t>(frame.size());
+  write_each_frame(archive, pool, buffer, [&](std::span<const std::byte> frame) {
     const auto packet = wire::parse(frame, wire::Icrc::skip);
-    auto headers = packet ? static_cast<uint16_t>(packet->payload.data() - packet->frame) : length;
-    archive("psn", psn);
-    archive("length", length);
+    auto headers = static_cast<uint16_t>(packet ? packet->payload.data() - packet->frame : frame.size());
     archive("headers", headers);
     archive.bytes("frame", frame.first(headers));
   });
