@@ -149,6 +149,9 @@ class Addresses(Link):
         server, client = self.start_pair("write_bw", eal(PORT), eal(PORT), *harness.IDLE, "-s", "1024", "-D", seconds,
                                          server_args=("--address", "10.9.0.1/24"), client_args=("--address", "10.9.0.2/24"),
                                          namespaces=(self.far, self.near), address="10.199.0.2")
+        # A claim counts as the answer while the client still asks for the neighbour: the neighbour must be known first.
+        if not self.capture("udp port 4791").sees(1, "infiniband.bth.opcode == 10", client):
+            return False
         capture = self.capture("ether dst 02:00:00:00:00:fe")
         for _ in range(20):  # a stranger's claims, while the neighbour is where it was
             self.send(self.arp("10.9.0.1", "10.9.0.1"))
