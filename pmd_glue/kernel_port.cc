@@ -80,9 +80,7 @@ void KernelPort::stop() {
   interface_->stop();
 }
 
-uint32_t KernelPort::receive_window_packets() const {
-  return std::max(1u, kif::granted_receive_buffer() / 2 / max_frame());
-}
+uint32_t KernelPort::read_window_packets() const { return kif::read_window_packets(max_frame(), mtu_bytes(path_mtu_)); }
 
 std::string KernelPort::description() const {
   return fmt::format("port {} ({}) on interface {}: MTU {}, path MTU {}; {} queue(s); {}", name_, driver_,

@@ -27,7 +27,7 @@ class KernelPort final : public Port {
   Sending sending() const override { return interface_->sending(); }
   /// A super-frame costs the socket little more than its bytes, but half of the buffer is left for the kernel's
   /// overhead and for what other queue pairs receive.
-  uint32_t receive_window_packets() const override;
+  uint32_t read_window_packets() const override;
   std::string description() const override;
 
   uint16_t rx_burst(uint16_t queue, std::span<rte_mbuf*> out) const { return interface_->receive(queue, out); }

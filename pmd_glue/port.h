@@ -100,9 +100,9 @@ class Port {
   bool joins_frames() const { return is_kernel_interface(); }
   /// How frames come to the queues, where peers can choose among them; nullptr elsewhere. Valid from start() on.
   virtual const wire::ReceiveSpread* receive_spread() const { return nullptr; }
-  /// Longest frames that may surely wait for an engine; no limit for ports whose buffers do not depend on the system's
+  /// READ responses that a queue pair may wait for; no limit for ports whose buffers do not depend on the system's
   /// settings.
-  virtual uint32_t receive_window_packets() const { return UINT32_MAX; }
+  virtual uint32_t read_window_packets() const { return UINT32_MAX; }
 
   // --- The queue's thread, between start() and stop() -----------------------------------------------------------
 

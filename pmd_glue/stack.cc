@@ -149,7 +149,7 @@ Result<void> Stack::Impl::make_unit(Unit& unit, std::size_t index, const StackOp
   if (port.joins_frames()) {
     config.window_packets = kif::in_whole_super_frames(config.window_packets, mtu_bytes(port.path_mtu()));
   }
-  config.read_window_packets = port.receive_window_packets();
+  config.read_window_packets = port.read_window_packets();
   config.seed = Secret::fresh();
   for (uint32_t engine = 0; engine < engines() && !options.record.empty(); ++engine) {
     auto recorder =

@@ -155,9 +155,7 @@ void UdpPort::receive_group_addresses(std::span<const Gid> groups) {
                   name_, net::to_text(*refused.begin()), refused.size() - 1));
 }
 
-uint32_t UdpPort::receive_window_packets() const {
-  return std::max(1u, kif::granted_receive_buffer() / 2 / max_frame());
-}
+uint32_t UdpPort::read_window_packets() const { return kif::read_window_packets(max_frame(), mtu_bytes(path_mtu_)); }
 
 std::string UdpPort::description() const {
   return fmt::format("port {} ({}) on interface {}: MTU {}, path MTU {}; a UDP socket{}, up to {} KiB wait; {}", name_,

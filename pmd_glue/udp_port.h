@@ -35,7 +35,7 @@ class UdpPort final : public Port {
   unsigned interface_index() const override { return index_.load(std::memory_order_relaxed); }
   uint32_t interface_returns() const override { return returns_.load(std::memory_order_relaxed); }
   Sending sending() const override { return Sending::by_udp_socket; }
-  uint32_t receive_window_packets() const override;
+  uint32_t read_window_packets() const override;
   std::string description() const override;
 
   uint16_t rx_burst(std::span<rte_mbuf*> out) const { return active_->receiver.receive(active_->socket.fd(), out); }

@@ -62,14 +62,19 @@ void ask_for_send_buffer(int fd) {
   if (!set(fd, SOL_SOCKET, SO_SNDBUFFORCE, kSendBuffer)) set(fd, SOL_SOCKET, SO_SNDBUF, kSendBuffer);
 }
 
-// A socket of any kind shows it.
-uint32_t granted_receive_buffer() {
+// Bytes that the kernel will let wait in a socket, its overhead included; 0 if it does not tell. A socket of any kind
+// shows it.
+static uint32_t granted_receive_buffer() {
   const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return 0;
   ask_for_receive_buffer(fd);
   const uint32_t bytes = receive_buffer_of(fd);
   close(fd);
   return bytes;
+}
+
+uint32_t read_window_packets(uint32_t max_frame, uint32_t payload) {
+  return std::max(1u, std::min(granted_receive_buffer() / 2 / max_frame, kReadBytes / payload));
 }
 
 Socket::Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
