@@ -108,7 +108,9 @@ Result<void> Endpoint::create_queues() {
   const auto entries = [&](uint64_t depth) {
     return static_cast<uint32_t>(std::min<uint64_t>(depth * options_.qps, info().max_cqe));
   };
-  auto send_cq = context_.create_cq(entries(options_.tx_depth * requests_of_message(options_.test)), channel());
+  const uint32_t pings = options_.test.kind == Kind::lat ? kUncompletedPings : 0;
+  auto send_cq =
+      context_.create_cq(entries((options_.tx_depth + pings) * requests_of_message(options_.test)), channel());
   if (!send_cq) return std::unexpected(send_cq.error());
   send_cq_ = std::move(*send_cq);
   if (options_.test.verb != Verb::send) return {};

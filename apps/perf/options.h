@@ -33,6 +33,10 @@ struct Test {
 /// Work requests of one message.
 constexpr uint32_t requests_of_message(Test test) { return test.verb == Verb::flush ? 2 : 1; }
 
+/// Messages of a ping-pong whose completion may be missing when the next one is sent: the peer's answer shows that ours
+/// has arrived, and that its buffer is free. The ACK may come behind it.
+inline constexpr uint32_t kUncompletedPings = 1;
+
 /// "write_bw", or "uroce_write_bw" with any directory in front; nullopt for every other name.
 std::optional<Test> test_by_name(std::string_view name);
 /// "write_bw".

@@ -13,8 +13,6 @@
 namespace uroce::perf {
 namespace {
 
-/// The peer's message shows that ours has arrived, and that its buffer is free. The ACK may come behind it.
-constexpr uint64_t kUncompleted = 1;
 /// When an engine on another core copies the packet, the mark may become visible before the bytes in front of it. So a
 /// difference counts only if it stays.
 constexpr uint64_t kSettleNs = 10'000'000;
@@ -59,7 +57,7 @@ Step PingPong::step() {
     if (did == Step::failed) return did;
   }
   const bool my_turn = client_ ? taken_ == sent_ : taken_ > sent_;
-  if (my_turn && sent_ - completed_ <= kUncompleted && sent_ < limit_) return send_message();
+  if (my_turn && sent_ - completed_ <= kUncompletedPings && sent_ < limit_) return send_message();
   return did;
 }
 

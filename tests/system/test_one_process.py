@@ -18,6 +18,13 @@ class BackToBack(harness.Case):
         for verb in ("write", "read", "send", "atomic", "flush"):
             self.run_test(f"{verb}_lat", *IDLE, "-n", "500")
 
+    def test_completions_behind_the_answers(self):
+        """The last completion of a message may come after the next message has left."""
+        rules = self.directory / "rules"
+        rules.write_text("batch 2\n")
+        for test in ("write_lat", "send_lat"):
+            self.run_test(test, *IDLE, "-n", "200", "--faults", rules)
+
     def test_payload_copied(self):
         self.run_test("write_bw", *IDLE, "--tx-mode", "copy", "-s", "65536", "-n", "300")
 
