@@ -12,6 +12,8 @@ import tempfile
 WANTED = os.environ.get("UROCE_TEST_RECORD", "")
 KEPT = pathlib.Path(os.environ.get("UROCE_BUILD", "build")).resolve() / "recordings"
 MIB = 16
+# That two engines' recordings may take of a daemon's memory.
+MOST_KIB = 2 * MIB * 1024 if WANTED else 0
 _folders = {}  # by the folder of a test: where its daemons record
 
 
