@@ -102,6 +102,20 @@ class Recordings(Case):
         completions = sum(said["completions"] for said in self.replays())
         self.assertGreaterEqual(completions, 600)
 
+    def test_several_engines_of_a_device(self):
+        for test in ("write_bw", "send_bw", "read_bw"):
+            folder = self.directory / test
+            folder.mkdir()
+            core = harness.CPUS[0]
+            self.run_perf(test, ["--lcores", f"(0,1,2)@{core}", *harness.eal()[2:]], "--back-to-back", "--whole-frames", "--verify",
+                          *harness.IDLE, "-q", "4", "-s", "4096", "-n", "500", "--record", folder)
+            files = sorted(folder.iterdir())
+            self.assertEqual([file.name.split(".")[:2] for file in files], [[f"uroce{i}", str(j)] for i in (0, 1) for j in (0, 1)])
+            for file in files:
+                said = harness.loads(self.replay(file, "--json"))
+                self.assertIsNone(said["divergence"])
+                self.assertGreaterEqual(said["frames_out"], 200)
+
     def test_a_recording_as_text_and_as_a_capture(self):
         program = self.verifier("--messages", "60")
         self.finish(program, 60)
