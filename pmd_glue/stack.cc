@@ -259,7 +259,7 @@ void Stack::Impl::start_service() {
       [this](Nanos now) {
         for (const Unit& unit : units) {
           for (const auto& recorder : unit.recorders) {
-            if (const auto said = recorder->keep_ended(now)) note(*said);
+            while (const auto said = recorder->look(now)) note(*said);
           }
         }
         return faults_->take_turn(now);

@@ -68,6 +68,9 @@ FileRecorder::FileRecorder(std::string folder, std::string_view device, Descript
       path_(std::move(path)),
       recorder_(mapping_.bytes()) {
   recorder_.tell_ends([this](const transport::QpEnd& end, uint32_t others) { on_end(end, others); });
+  recorder_.tell_full([this] {
+    if (wake_) wake_();
+  });
 }
 
 FileRecorder::~FileRecorder() { head().closed.store(1, std::memory_order_relaxed); }
@@ -80,7 +83,13 @@ void FileRecorder::on_end(const transport::QpEnd& end, uint32_t others) {
   if (wake_) wake_();
 }
 
-std::optional<std::string> FileRecorder::keep_ended(Nanos now) {
+std::optional<std::string> FileRecorder::look(Nanos now) {
+  if (head().full.load(std::memory_order_relaxed) != 0 && !std::exchange(told_full_, true)) {
+    return fmt::format(
+        "engine {} of {} is recorded no more: its state takes over half of the {} MiB of {}; raise "
+        "engines.record_mib",
+        head().engine, device_, mapping_.bytes().size() >> 20, shell_word(path_));
+  }
   if (!told_.load(std::memory_order_acquire)) return std::nullopt;
   const bool keeps = !kept_at_ || now - *kept_at_ >= kKeepInterval;
   std::optional<std::string> said;

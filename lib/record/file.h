@@ -53,11 +53,11 @@ class FileRecorder {
   const std::string& path() const { return path_; }
   /// The files of processes before, which died.
   const std::vector<std::string>& left_by_the_dead() const { return dead_; }
-  /// Before the engine's first call: `wake` is called on its thread when keep_ended() has something to do.
+  /// Before the engine's first call: `wake` is called on its thread when look() has something to do.
   void wake_by(std::function<void()> wake) { wake_ = std::move(wake); }
   /// Copies the recording where a queue pair has ended by itself, but not within kKeepInterval of the last copy: that
-  /// has it, too. Returns what a person should know; nullopt: nothing. One thread, not the engine's.
-  std::optional<std::string> keep_ended(Nanos now);
+  /// has it, too. Returns what a person should know; nullopt: nothing more. One thread, not the engine's.
+  std::optional<std::string> look(Nanos now);
   static constexpr Nanos kKeepInterval = std::chrono::seconds(1);
 
  private:
@@ -76,6 +76,7 @@ class FileRecorder {
   transport::QpEnd end_;
   uint32_t others_ = 0;
   std::atomic<bool> told_{false};
+  bool told_full_ = false;
   std::optional<Nanos> kept_at_;
   uint32_t kept_ = 0;
   Recorder recorder_;

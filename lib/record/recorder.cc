@@ -123,7 +123,7 @@ void Recorder::on_end(const transport::QpEnd& end) {
                  [this](Kind kind, uint16_t small, std::span<const std::byte> fixed, std::span<const std::byte> state) {
                    out_.put(kind, small, fixed, state);
                  });
-  out_.end_keyframe();
+  if (!out_.end_keyframe() && out_.stopped() && tell_full_) tell_full_();
 }
 
 void Recorder::look_after_call() {

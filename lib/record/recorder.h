@@ -35,6 +35,8 @@ class Recorder final : public transport::Tape, memory::KeyLookups, transport::Ha
   /// itself, with its end and how many others ended besides. From then on nothing is overwritten, until unpin().
   using TellEnd = std::function<void(const transport::QpEnd& end, uint32_t others)>;
   void tell_ends(TellEnd tell) { tell_end_ = std::move(tell); }
+  /// Likewise, when nothing more is recorded because a keyframe did not fit.
+  void tell_full(std::function<void()> tell) { tell_full_ = std::move(tell); }
   /// Any thread.
   void unpin() { out_.unpin(); }
 
@@ -161,6 +163,7 @@ class Recorder final : public transport::Tape, memory::KeyLookups, transport::Ha
   Nanos idle_{-1};
   uint32_t depth_ = 0;  // of calls
   TellEnd tell_end_;
+  std::function<void()> tell_full_;
   std::optional<transport::QpEnd> ended_;  // in this call
   uint32_t more_ended_ = 0;
 };

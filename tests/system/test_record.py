@@ -20,7 +20,8 @@ UROCE = BUILD / "apps" / "uroce" / "uroce"
 UROCED = verbs.UROCED
 HEAD = 80 + 32  # bytes of record::FileHead and of the first part's head
 PACKET_SCRIPT = BUILD / "tests" / "script" / "packet_script"
-VERIFIER = BUILD / "tests" / "system" / "clients" / "client_verifier"
+CLIENTS = BUILD / "tests" / "system" / "clients"
+VERIFIER = CLIENTS / "client_verifier"
 
 
 def pcapng_blocks(data):
@@ -94,6 +95,16 @@ class Case(verbs.Case):
         size, parts = struct.unpack_from("<QI", data, 24)
         number, used = max(struct.unpack_from("<QQ", data, 80 + part * size) for part in range(parts))
         return (number - 1) * size + used
+
+
+class Full(Case):
+    daemon_args = ("--set", "engines.record_mib=1")
+
+    def test_a_state_that_is_too_large_is_told(self):
+        self.finish(self.start([CLIENTS / "client_many_qps", "2000"], env=self.env), 60)
+        self.daemon.wait_for("is recorded no more: its state takes over half of the 1 MiB of", 20)
+        self.assertLessEqual(self.daemon.output.count("engine 0 of uroce0 is recorded no more"), 1)
+        self.finish(self.verifier("--messages", "20"), 60)
 
 
 class Recordings(Case):
