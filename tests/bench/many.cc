@@ -73,6 +73,7 @@ double idle_bytes(const Settings& settings, uint32_t entries, uint8_t max_rd_ato
   constexpr uint32_t kFirst = 0x10;
   test::EndpointOptions options;
   options.engine.max_qps = 4096;
+  options.engine.long_windows = transport::EngineConfig{}.long_windows;
   const bench::Traffic traffic = traffic_of(settings, 1);
   options.engine.settings.retransmission = traffic.retransmission;
   options.engine.settings.congestion.algorithm = traffic.congestion;

@@ -25,6 +25,7 @@ void require(bool condition, const char* what) {
 test::EndpointOptions endpoint_options(const Traffic& traffic, uint32_t host) {
   test::EndpointOptions options;
   options.engine.max_qps = std::bit_ceil(2 * traffic.queue_pairs + kFirstQpn);
+  options.engine.long_windows = transport::EngineConfig{}.long_windows;
   options.engine.settings.retransmission = traffic.retransmission;
   options.engine.settings.congestion.algorithm = traffic.congestion;
   options.gid = Gid::from_ipv4(0x0a000000 + host);

@@ -28,6 +28,8 @@ constexpr AccessFlags kAll = AccessFlags(Access::local_write) | Access::remote_w
 EndpointOptions endpoint_options() {
   EndpointOptions options;
   options.engine.max_qps = 16;
+  options.engine.long_windows = 64;              // more than the queue pairs need, and quickly made
+  options.engine.settings.parking_frames = 256;  // more than an input has
   options.engine.check_icrc = false;
   options.engine.window_packets = 16;
   return options;

@@ -26,6 +26,7 @@ EndpointOptions options_of(uint8_t number, uint8_t how) {
   options.mac.bytes[5] = number;
   options.seed = number;
   options.engine.max_qps = 4;
+  options.engine.long_windows = 16;  // more than the queue pairs need, and quickly made
   options.engine.check_icrc = false;
   options.engine.seed = number;
   options.engine.window_packets = (how & 2) != 0 ? 1024 : 32;

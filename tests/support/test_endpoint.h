@@ -162,8 +162,9 @@ class TestQp {
 };
 
 struct EndpointOptions {
-  /// No HELLO unless a test asks for it.
-  transport::EngineConfig engine{.max_qps = 64, .settings = {.retransmission = Retransmission::go_back_n}};
+  /// No HELLO unless a test asks for it. As many long windows as the queue pairs can ever need are quickly made.
+  transport::EngineConfig engine{
+      .max_qps = 64, .long_windows = 128, .settings = {.retransmission = Retransmission::go_back_n}};
   Gid gid = Gid::from_ipv4(0x0a000001);
   EthAddr mac{{2, 0, 0, 0, 0, 1}};
   uint32_t max_regions = 64;

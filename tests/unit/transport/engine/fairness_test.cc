@@ -47,6 +47,7 @@ class CountingSink : public FrameSink {
 test::EndpointOptions many_qps() {
   test::EndpointOptions options;
   options.engine.max_qps = 2048;
+  options.engine.long_windows = transport::EngineConfig{}.long_windows;
   return options;
 }
 
