@@ -40,6 +40,7 @@ constexpr Field kQpFields[] = {
     {"window", "packets that may be in flight"},
     {"cnps_sent", "congestion notifications sent"},
     {"cnps_received", "congestion notifications received"},
+    {"path_changes", "times that it left a congested or dead path"},
     kPd,
     {"send_cq", "completion queue of its sends"},
     {"recv_cq", "completion queue of its receives"},

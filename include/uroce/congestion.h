@@ -42,6 +42,7 @@ struct SwiftSettings {
 /// The device's algorithm, and the parameters of all.
 struct CongestionSettings {
   CongestionAlgorithm algorithm = CongestionAlgorithm::none;  ///< for queue pairs that do not choose
+  uint32_t plb_rounds = 0;  ///< rounds of congestion in a row that make a queue pair leave its path; 0: no number does
   DcqcnSettings dcqcn{};
   SwiftSettings swift{};
 };

@@ -184,6 +184,7 @@ std::vector<std::pair<std::string, uint64_t>> Device::counters() const {
       {"cnps_sent", &EngineCounters::cnps_sent},
       {"cnps_received", &EngineCounters::cnps_received},
       {"cnps_ignored", &EngineCounters::cnps_ignored},
+      {"path_changes", &EngineCounters::path_changes},
       {"paced_waits", &EngineCounters::paced_waits},
       {"doorbells_bad", &EngineCounters::doorbells_bad},
       {"raw_sent", &EngineCounters::raw_sent},

@@ -56,6 +56,7 @@ void describe_transport(const transport::QpTransportStatus& status, QpRow& row) 
   row.emplace_back("window", std::to_string(status.window));
   row.emplace_back("cnps_sent", std::to_string(status.cnps_sent));
   row.emplace_back("cnps_received", std::to_string(status.cnps_received));
+  row.emplace_back("path_changes", std::to_string(status.path_changes));
 }
 
 QpRow row_of(const ControlQp& qp, const Seen& seen, bool psns) {

@@ -47,6 +47,7 @@ constexpr CounterMeaning kDeviceCounters[] = {
     {"cnps_sent", "congestion notification packets sent"},
     {"cnps_received", "congestion notification packets received"},
     {"cnps_ignored", "CNPs that came too soon after another, or for a queue pair without congestion control"},
+    {"path_changes", "times that a queue pair left a congested or dead path (plb_rounds)"},
     {"paced_waits", "times that a queue pair waited for its rate"},
     {"doorbells_bad", "doorbells that named no queue pair of the engine"},
     {"raw_sent", "frames sent by raw packet queue pairs"},

@@ -90,6 +90,7 @@ std::string ScriptSettings::lines(Nanos start) const {
   fmt::format_to(out, "\nset window={} parking={} retransmission={} congestion={}", engine_.window_packets,
                  engine_.settings.parking_frames, settings::name_in(settings::kRetransmissionNames, how),
                  settings::name_in(settings::kCongestionNames, algorithm_of(engine_, qp_)));
+  if (congestion.plb_rounds != 0) fmt::format_to(out, " plb_rounds={}", congestion.plb_rounds);
   fmt::format_to(out, " line_rate={} cnp_interval={} peer_delay={} read_window={}\n", congestion.dcqcn.line_rate_mbps,
                  congestion.dcqcn.cnp_interval_us, engine_.peer_delay.count(), engine_.read_window_packets);
   return text;

@@ -154,6 +154,16 @@ constexpr Row kRows[] = {
          .example = "4",
          .text = "UDP source ports over which the packets of one RC queue pair are sprayed. They then take several "
                  "paths."})),
+    engine<&E::congestion, &CongestionSettings::plb_rounds>(
+        {.table = "engines",
+         .key = "plb_rounds",
+         .least = 1,
+         .most = 1000,
+         .zero = "never",
+         .text =
+             "Rounds of congestion in a row after which an idle RC queue pair takes another UDP source port. Switches "
+             "then choose another path. A busy one takes it after three times as many, if its peer is one of uroce. "
+             "Such queue pairs leave dead paths, too."}),
     engine<&E::parking_frames>({.table = "engines",
                                 .key = "parking_frames",
                                 .least = 0,

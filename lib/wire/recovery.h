@@ -58,6 +58,8 @@ struct Hello {
   /// The UDP source port, kLeastSourcePort or more, with which the receiver's frames get to the sender's engine at
   /// once; 0: any.
   uint16_t port = 0;
+  /// The sender would like another port, near this one, with which its own frames get to the receiver's engine; 0: no.
+  uint16_t wish = 0;
 
   /// No value when `payload` is not a valid HELLO.
   static std::optional<Hello> load(std::span<const std::byte> payload) {
@@ -70,6 +72,7 @@ struct Hello {
     h.epoch = load_be32(p + 8);
     h.peer_epoch = load_be32(p + 12);
     h.port = load_be16(p + 16);
+    h.wish = load_be16(p + 18);
     if (h.epoch == 0 || h.parking == 0 || h.parking > 1023) return std::nullopt;
     if (h.port != 0 && h.port < kLeastSourcePort) return std::nullopt;
     return h;
@@ -82,7 +85,7 @@ struct Hello {
     store_be32(p + 8, epoch);
     store_be32(p + 12, peer_epoch);
     store_be16(p + 16, port);
-    store_be16(p + 18, 0);
+    store_be16(p + 18, wish);
   }
 };
 

@@ -34,8 +34,9 @@ std::string bits_text(const Sack& sack) {
 }
 
 std::string text_of(const Hello& hello) {
-  return fmt::format(" epoch={:#x} peer_epoch={:#x} parking={}{}{}", hello.epoch, hello.peer_epoch, hello.parking,
-                     hello.port != 0 ? fmt::format(" port={}", hello.port) : "", hello.answer ? " answer" : "");
+  return fmt::format(" epoch={:#x} peer_epoch={:#x} parking={}{}{}{}", hello.epoch, hello.peer_epoch, hello.parking,
+                     hello.port != 0 ? fmt::format(" port={}", hello.port) : "",
+                     hello.wish != 0 ? fmt::format(" wish={}", hello.wish) : "", hello.answer ? " answer" : "");
 }
 
 std::string text_of(const Sack& sack) {

@@ -97,13 +97,13 @@ void Runner::run() {
 }
 
 void Runner::do_set(const ScriptLine& line) {
-  static const char* const kKeys[] = {"mtu",       "psn",          "peer_psn", "retry_cnt",      "rnr_retry",
-                                      "timeout",   "min_rnr",      "max_rd",   "max_dest_rd",    "window",
-                                      "access",    "send_wr",      "recv_wr",  "send_sge",       "recv_sge",
-                                      "inline",    "signal_all",   "srq",      "type",           "state",
-                                      "cq",        "ip",           "pkey",     "qkey",           "congestion",
-                                      "line_rate", "cnp_interval", "tos",      "retransmission", "parking",
-                                      "loopback",  "polls",        "clock",    "peer_delay",     "read_window"};
+  static const char* const kKeys[] = {
+      "mtu",        "psn",       "peer_psn",     "retry_cnt",  "rnr_retry",      "timeout",
+      "min_rnr",    "max_rd",    "max_dest_rd",  "window",     "access",         "send_wr",
+      "recv_wr",    "send_sge",  "recv_sge",     "inline",     "signal_all",     "srq",
+      "type",       "state",     "cq",           "ip",         "pkey",           "qkey",
+      "congestion", "line_rate", "cnp_interval", "tos",        "retransmission", "parking",
+      "loopback",   "polls",     "clock",        "peer_delay", "read_window",    "plb_rounds"};
   for (const std::string& word : line.words) {
     const std::size_t equals = word.find('=');
     const std::string key = word.substr(0, equals);
@@ -183,6 +183,7 @@ void Runner::connect() {
   }
   local.engine.settings.congestion.dcqcn.line_rate_mbps = static_cast<uint32_t>(setting("line_rate", 100'000));
   local.engine.settings.congestion.dcqcn.cnp_interval_us = static_cast<uint32_t>(setting("cnp_interval", 50));
+  local.engine.settings.congestion.plb_rounds = static_cast<uint32_t>(setting("plb_rounds", 0));
   local.engine.settings.parking_frames = static_cast<uint32_t>(setting("parking", 64));
   if (settings_.contains("retransmission")) {
     const auto how = enum_of(settings::kRetransmissionNames, settings_["retransmission"]);

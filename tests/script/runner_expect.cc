@@ -194,6 +194,7 @@ void Runner::do_counter(const ScriptLine& line) {
       {"cnps_sent", c.cnps_sent.get()},
       {"cnps_received", c.cnps_received.get()},
       {"cnps_ignored", c.cnps_ignored.get()},
+      {"path_changes", c.path_changes.get()},
       {"paced_waits", c.paced_waits.get()},
       {"doorbells_bad", c.doorbells_bad.get()},
       {"raw_sent", c.raw_sent.get()},

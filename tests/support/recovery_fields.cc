@@ -19,6 +19,7 @@ std::optional<std::string> RecoveryFields::set_hello(std::string_view key, std::
   if (key == "peer_epoch") return set_number(hello_.peer_epoch, key, value, 32);
   if (key == "parking") return set_number(hello_.parking, key, value, 16);
   if (key == "port") return set_number(hello_.port, key, value, 16);
+  if (key == "wish") return set_number(hello_.wish, key, value, 16);
   if (key != "answer" || !value.empty()) return std::nullopt;
   hello_.answer = true;
   return std::string{};

@@ -9,6 +9,7 @@
 #include <uroce/congestion.h>
 
 #include "base/time.h"
+#include "transport/congestion/congested_rounds.h"
 
 namespace uroce::transport {
 
@@ -42,6 +43,8 @@ class CongestionControl {
   }
   /// on_ack() does nothing for a round trip that was measured and takes so long, or longer.
   Nanos heeded_rtt() const { return heeded_rtt_; }
+  /// Those of the present path follow each other.
+  CongestedRounds& congested_rounds() { return congested_rounds_; }
   /// Packets that may be in flight, at least 1.
   uint32_t window() const { return window_; }
   /// Bits per second, headers and all; 0: not paced.
@@ -68,8 +71,9 @@ class CongestionControl {
   int64_t bytes_left_ = INT64_MAX;
   Nanos next_deadline_ = kNever;
   Nanos heeded_rtt_ = kNever;
+  CongestedRounds congested_rounds_;
 };
-static_assert(sizeof(CongestionControl) == 48, "a new member? name it in persist(), then adapt this size");
+static_assert(sizeof(CongestionControl) == 64, "a new member? name it in persist(), then adapt this size");
 
 /// Do data packets of the algorithm's queue pairs allow switches to mark them (ECT)?
 constexpr bool reacts_to_marks(CongestionAlgorithm algorithm) { return algorithm == CongestionAlgorithm::dcqcn; }

@@ -48,6 +48,13 @@ void Dcqcn::fit_window(Nanos rtt) {
 }
 
 void Dcqcn::on_cnp(Nanos now) {
+  constexpr uint32_t kUsualInterval = 50;
+  const uint32_t interval = settings_.cnp_interval_us != 0 ? settings_.cnp_interval_us : kUsualInterval;
+  congested_rounds_.on_report(now, std::chrono::microseconds(interval));
+  cut(now);
+}
+
+void Dcqcn::cut(Nanos now) {
   on_timer(now);
   // Equation 2, applied at once for all the time since the last CNP.
   const std::chrono::microseconds alpha_timer(settings_.alpha_timer_us);

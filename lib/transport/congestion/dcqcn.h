@@ -18,7 +18,7 @@ class Dcqcn final : public CongestionControl {
   /// Loss without marks is no sign of congestion: links corrupt packets too.
   void on_loss(Nanos) override {}
   /// CNPs would not arrive either, so a timeout counts as one.
-  void on_timeout(Nanos now) override { on_cnp(now); }
+  void on_timeout(Nanos now) override { cut(now); }
   void on_timer(Nanos now) override;
 
   /// The value after the last CNP.
@@ -39,6 +39,7 @@ class Dcqcn final : public CongestionControl {
 
  private:
   void on_bytes(Nanos now) override;
+  void cut(Nanos now);
   void fit_window(Nanos rtt);
   void increase();
 
@@ -53,6 +54,6 @@ class Dcqcn final : public CongestionControl {
   uint32_t timer_steps_ = 0;  // T: increases by the timer since the last cut
   uint32_t byte_steps_ = 0;   // BC: by the byte counter
 };
-static_assert(sizeof(Dcqcn) == 120, "a new member? name it in persist(), then adapt this size");
+static_assert(sizeof(Dcqcn) == 136, "a new member? name it in persist(), then adapt this size");
 
 }  // namespace uroce::transport

@@ -48,6 +48,7 @@ void Swift::on_ack(const AckSample& sample) {
   }
   starting_ = false;
   if (can_decrease(sample.now)) {
+    congested_rounds_.on_report(sample.now, sample.rtt);
     decrease(std::max(1 - settings_.beta * (delay - target) / delay, 1 - settings_.max_decrease), sample.now);
   }
 }

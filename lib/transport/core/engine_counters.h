@@ -25,6 +25,7 @@ struct EngineCounters {
   Counter completions_dropped;  ///< for full completion queues that ignore overruns
   Counter ecn_marked_received, cnps_sent, cnps_received;
   Counter cnps_ignored;                  ///< too many, or for a QP without congestion control
+  Counter path_changes;                  ///< times that a QP took another UDP source port
   Counter paced_waits;                   ///< times that a QP waited for its turn
   Counter doorbells_bad;                 ///< doorbell tokens that named no QP of this engine
   Counter raw_sent;                      ///< frames of raw packet QPs

@@ -25,7 +25,7 @@ Outcome handle_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
     case wire::Opcode::rc_ack:
     case wire::Opcode::xrc_ack: return on_ack(ctx, qp, packet);
     case wire::Opcode::sack: return on_sack(ctx, qp, packet);
-    case wire::Opcode::cnp: on_cnp(ctx, qp, packet); return {};
+    case wire::Opcode::cnp: return on_cnp(ctx, qp, packet);
     case wire::Opcode::rc_atomic_ack:
     case wire::Opcode::xrc_atomic_ack: return on_atomic_ack(ctx, qp, packet);
     default: return on_read_response(ctx, qp, packet);

@@ -83,10 +83,11 @@ PeerDiscovery::Heard PeerDiscovery::on_hello(const std::optional<wire::Hello>& h
   // A HELLO that names another epoch than ours was meant for another connection.
   const bool ours = hello && (hello->peer_epoch == 0 || hello->peer_epoch == epoch_);
   if (epoch_ == 0 || !ours) return {};
-  Heard heard{.valid = true, .answer = hello->answer, .proof = {}, .port = 0};
+  Heard heard{.valid = true, .answer = hello->answer, .proof = {}, .port = 0, .wish = 0};
   if (hello->peer_epoch == epoch_) {
     heard.proof = adopt(hello->epoch, hello->parking, now);
     heard.port = hello->port;
+    heard.wish = hello->wish;
   } else if (hello->epoch == peer_epoch_) {
     candidate_epoch_ = 0;  // The proven peer is still there: forget the other sender.
   } else {

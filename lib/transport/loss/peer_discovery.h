@@ -68,6 +68,7 @@ class PeerDiscovery {
     bool answer = false;         ///< the peer wants a HELLO back
     std::optional<Proof> proof;  ///< the peer has proven itself with this HELLO
     uint16_t port = 0;           ///< where the peer wants our frames to come from, and has proven itself; 0: anywhere
+    uint16_t wish = 0;           ///< wire::Hello::wish of the proven peer
   };
   Heard on_hello(const std::optional<wire::Hello>& hello, Nanos now);
   /// A SACK named our epoch. This proves the peer whose HELLO has arrived, though its reply to ours may be lost.

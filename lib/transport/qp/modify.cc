@@ -170,6 +170,7 @@ QpTransportStatus query_status(const Qp& qp, Nanos now) {
   status.window = qp.tx.window;
   status.cnps_sent = cold.cnp.sent();
   status.cnps_received = cold.cnp.received();
+  status.path_changes = cold.path_changes;
   if (cold.recovery != nullptr) describe_recovery(*cold.recovery, qp.selective, status);
   status.rate_bps = pace_of(qp);
   if (cold.congestion == nullptr) return status;

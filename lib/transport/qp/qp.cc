@@ -90,6 +90,7 @@ void reset_qp(Qp& qp) {
   cold.congestion.reset();
   cold.algorithm = CongestionAlgorithm::none;
   cold.cnp = {};
+  cold.path_changes = 0;
   qp.paced = false;
   qp.end_selective();
   qp.discovers = false;

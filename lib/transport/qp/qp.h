@@ -54,6 +54,7 @@ struct QpCold {
   std::unique_ptr<CongestionControl> congestion;              ///< RC, from RTR on; nullptr: none
   Pacer pacer;
   CnpLimiter cnp;
+  uint32_t path_changes = 0;
   KeyBrake key_brake;  ///< UC
   bool communication_established = false;
   bool sq_drained_reported = false;

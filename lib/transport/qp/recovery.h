@@ -21,6 +21,14 @@ struct SackEcho {
   Nanos at{};
 };
 
+/// The UDP source port of frames to the peer.
+struct PortChoice {
+  uint16_t peers = 0;      ///< the one that the peer asked for; 0: it takes any
+  uint16_t wish = 0;       ///< the peer is asked for one near this; 0: it is not asked
+  uint16_t peer_wish = 0;  ///< of frames from the peer, which waits for an answer; 0: it does not
+  Nanos left_at{};         ///< when a dead path was left
+};
+
 struct alignas(64) Recovery {
   /// At most `window` packets are in flight. The engine lends the memory that only some queue pairs need at a time.
   explicit Recovery(uint32_t window) : requests_ahead(window), responses_ahead(window), loss(window) {}
@@ -30,6 +38,7 @@ struct alignas(64) Recovery {
     responses = {};
     probe = {};
     discovery = {};
+    port = {};
     echo = {};
     sack_due = false;
     ack_asked_at = {};
@@ -57,6 +66,7 @@ struct alignas(64) Recovery {
 
   // --- Both.
   PeerDiscovery discovery;
+  PortChoice port;
 };
 
 }  // namespace uroce::transport

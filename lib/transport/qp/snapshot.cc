@@ -144,6 +144,8 @@ void persist_congestion(Archive& archive, const Context& ctx, Qp& qp) {
   }
   if (algorithm == CongestionAlgorithm::dcqcn) archive("dcqcn", static_cast<Dcqcn&>(*cold.congestion));
   if (algorithm == CongestionAlgorithm::swift) archive("swift", static_cast<Swift&>(*cold.congestion));
+  if (cold.congestion == nullptr || archive.version() < kSnapshotWithPaths) return;
+  archive("congested_rounds", cold.congestion->congested_rounds());
 }
 
 // Of work requests that were fetched and have not completed.

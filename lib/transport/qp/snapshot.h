@@ -15,7 +15,7 @@
 namespace uroce::transport {
 
 /// Raised by every change of what a snapshot holds.
-inline constexpr uint32_t kSnapshotVersion = 11;
+inline constexpr uint32_t kSnapshotVersion = 12;
 /// The oldest version that this release reads, and can write: archives have the version (SnapshotArchive::version()).
 inline constexpr uint32_t kOldestSnapshotVersion = 8;
 

@@ -10,6 +10,9 @@
 
 namespace uroce::transport {
 
+/// The version of snapshots that came with changes of paths.
+inline constexpr uint32_t kSnapshotWithPaths = 12;
+
 /// A member that no reference can name: a bit.
 template <class Archive, class Value, class Set>
 void persist_value(Archive& archive, const char* name, Value value, Set&& set, auto... range) {
@@ -114,11 +117,20 @@ void persist(Archive& archive, SackEcho& echo) {
   archive.moment("at", at);
 }
 
+template <class Archive>
+void persist(Archive& archive, PortChoice& port) {
+  auto& [peers, wish, peer_wish, left_at] = port;
+  archive("peers", peers);
+  archive("wish", wish);
+  archive("peer_wish", peer_wish);
+  archive.moment("left_at", left_at);
+}
+
 /// The frames in the reorder buffers follow elsewhere: their bytes are the engine's.
 template <class Archive>
 void persist(Archive& archive, Recovery& recovery) {
   auto& [probe, ack_asked_at, heeded_rtt, open_window, short_of_memory, echo, sack_due, requests_ahead, responses_ahead,
-         loss, responses, discovery] = recovery;
+         loss, responses, discovery, port] = recovery;
   archive("loss", loss);
   archive("responses", responses);
   archive("probe", probe);
@@ -129,6 +141,7 @@ void persist(Archive& archive, Recovery& recovery) {
   archive("echo", echo);
   archive("sack_due", sack_due);
   archive("discovery", discovery);
+  if (archive.version() >= kSnapshotWithPaths) archive("port", port);
 }
 
 template <class Archive>
@@ -197,15 +210,17 @@ void persist(Archive& archive, Qp& qp) {
 template <class Archive>
 void persist(Archive& archive, QpCold& cold) {
   auto& [spec, attr, srq, srqn, next_holder, previous_holder, held_place, send_slots, send_slot_stride, recv_wr_id,
-         recv_sges, replay, route, recovery, algorithm, congestion, pacer, cnp, key_brake, communication_established,
-         sq_drained_reported, flush_until, on_flush_queue, next_in_flush_queue, previous_in_flush_queue, wheel_deadline,
-         user, timer_pending, owner, ack_timer, hello_timer, pacing_timer] = cold;
+         recv_sges, replay, route, recovery, algorithm, congestion, pacer, cnp, path_changes, key_brake,
+         communication_established, sq_drained_reported, flush_until, on_flush_queue, next_in_flush_queue,
+         previous_in_flush_queue, wheel_deadline, user, timer_pending, owner, ack_timer, hello_timer, pacing_timer] =
+      cold;
   archive("attr", attr);
   archive("recv_wr_id", recv_wr_id);
   archive.elements("recv_sges", recv_sges);
   archive("replay", replay);
   archive("pacer", pacer);
   archive("cnp", cnp);
+  if (archive.version() >= kSnapshotWithPaths) archive("path_changes", path_changes);
   archive("key_brake", key_brake);
   archive("communication_established", communication_established);
   archive("sq_drained_reported", sq_drained_reported);

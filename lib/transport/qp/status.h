@@ -15,6 +15,7 @@ struct QpTransportStatus {
   uint32_t window = 0;    ///< packets that may be in flight
   uint64_t cnps_sent = 0;
   uint64_t cnps_received = 0;
+  uint32_t path_changes = 0;
   Retransmission recovery = Retransmission::go_back_n;  ///< with this peer; automatic: discovery goes on
   Nanos srtt{0};                                        ///< smoothed round-trip time; 0: not known
   struct Retransmitted {

@@ -107,8 +107,7 @@ Outcome on_arrivals(Context& ctx, Qp& qp, const wire::Packet& packet, const wire
     if (packet.aeth.kind() == wire::AethKind::ack)
       out |= sack.words == 0 ? send_rest_again(ctx, qp, sack.base) : mark_unreported(ctx, qp);
   }
-  report_ack(ctx, qp, *rtt, arrived);
-  return out;
+  return heeds_ack(qp, *rtt) ? out | report_ack(ctx, qp, *rtt, arrived) : out;
 }
 
 }  // namespace
@@ -132,8 +131,9 @@ Outcome on_ack(Context& ctx, Qp& qp, const wire::Packet& packet) {
   }
   // 9.7.5.2: a NAK acknowledges all packets before its own.
   const Outcome out = on_reply(ctx, qp, packet, ack ? psn + 1 : psn);
-  if (!out.failed()) report_ack(ctx, qp, rtt, static_cast<uint32_t>(distance(tx.una, before)));
-  return out;
+  if (out.failed() || !heeds_ack(qp, rtt)) [[likely]]
+    return out;
+  return out | report_ack(ctx, qp, rtt, static_cast<uint32_t>(distance(tx.una, before)));
 }
 
 Outcome on_sack(Context& ctx, Qp& qp, const wire::Packet& packet) {

@@ -5,16 +5,18 @@
 #include "transport/qp/peer_frame.h"
 #include "transport/qp/seal.h"
 #include "transport/qp/send_window.h"
+#include "transport/rc/path.h"
 
 namespace uroce::transport {
 
 // --- Feedback -----------------------------------------------------------------------------------------------------
 
-void report_new_ack(const Context& ctx, Qp& qp, Nanos rtt, uint32_t packets) {
+Outcome report_ack(Context& ctx, Qp& qp, Nanos rtt, uint32_t packets) {
   CongestionControl* control = qp.cold->congestion.get();
-  if (control == nullptr) return;
+  if (control == nullptr) return {};
   control->on_ack({.now = ctx.now, .rtt = rtt, .packets = packets});
   update_window(ctx, qp);
+  return leave_congested_path(ctx, qp);
 }
 
 void report_loss(const Context& ctx, Qp& qp) {
@@ -63,18 +65,22 @@ Outcome on_mark(Context& ctx, Qp& qp) {
   return Outcome::wake();
 }
 
-void on_cnp(Context& ctx, Qp& qp, const wire::Packet& packet) {
-  if (qp.selective && !is_sealed(qp, packet)) return ctx.count_drop(wire::Drop::seal);
+Outcome on_cnp(Context& ctx, Qp& qp, const wire::Packet& packet) {
+  if (qp.selective && !is_sealed(qp, packet)) {
+    ctx.count_drop(wire::Drop::seal);
+    return {};
+  }
   ctx.counters.cnps_received.add();
   CnpLimiter& cnp = qp.cold->cnp;
   cnp.on_received();
   CongestionControl* control = qp.cold->congestion.get();
   if (control == nullptr || !cnp.heed(ctx.now, ctx.config.settings.congestion.dcqcn.cnp_interval_us, qp.paced)) {
     ctx.counters.cnps_ignored.add();
-    return;
+    return {};
   }
   control->on_cnp(ctx.now);
   qp.paced = pace_of(qp) != 0;
+  return leave_congested_path(ctx, qp);
 }
 
 void send_cnp(Context& ctx, Qp& qp) {

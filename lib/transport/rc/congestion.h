@@ -10,20 +10,19 @@ namespace uroce::transport {
 
 // --- Feedback: the QP's ACKs, losses and timeouts -------------------------------------------------------------
 
+/// Has an acknowledgement with this round trip to be reported?
+inline bool heeds_ack(const Qp& qp, Nanos rtt);
 /// The peer has received `packets` more packets. `rtt`: of one of them; 0: not measured.
-inline void report_ack(const Context& ctx, Qp& qp, Nanos rtt, uint32_t packets);
-void report_new_ack(const Context& ctx, Qp& qp, Nanos rtt, uint32_t packets);  // the rare part of report_ack()
+Outcome report_ack(Context& ctx, Qp& qp, Nanos rtt, uint32_t packets);
 /// Packets were lost. Reported at most once per round trip.
 void report_loss(const Context& ctx, Qp& qp);
 /// Nothing has arrived from the peer for a whole timeout.
 void report_timeout(const Context& ctx, Qp& qp);
 
-inline void report_ack(const Context& ctx, Qp& qp, Nanos rtt, uint32_t packets) {
+inline bool heeds_ack(const Qp& qp, Nanos rtt) {
   const Recovery& r = *qp.tx.recovery;
   // Packets that are lost or out of order widen the window.
-  if (rtt >= r.heeded_rtt && !r.loss.marked() && !qp.paced) [[likely]]
-    return;
-  report_new_ack(ctx, qp, rtt, packets);
+  return rtt < r.heeded_rtt || r.loss.marked() || qp.paced;
 }
 
 // --- Pacing: a QP with a rate spaces its data packets in time -----------------------------------------------------
@@ -47,7 +46,7 @@ bool awaits_turn(const Qp& qp);
 /// A marked data packet has arrived: a CNP may be due.
 Outcome on_mark(Context& ctx, Qp& qp);
 /// A CNP has arrived: this side slows down.
-void on_cnp(Context& ctx, Qp& qp, const wire::Packet& packet);
+Outcome on_cnp(Context& ctx, Qp& qp, const wire::Packet& packet);
 void send_cnp(Context& ctx, Qp& qp);
 
 }  // namespace uroce::transport

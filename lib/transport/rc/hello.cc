@@ -6,6 +6,7 @@
 #include "transport/qp/seal.h"
 #include "transport/qp/send_window.h"
 #include "transport/rc/ack_timer.h"
+#include "transport/rc/path.h"
 #include "wire/receive_spread.h"
 
 namespace uroce::transport {
@@ -26,11 +27,14 @@ void drop_reordered(Context& ctx, Qp& qp) {
 }
 
 /// wire::Hello::port. Different queue pairs have different ones, so switches still spread them over their paths.
-uint16_t port_to_us(const Context& ctx, const Qp& qp) {
+uint16_t port_to_us(const Context& ctx, Qp& qp) {
   uint16_t port = 0;
+  const uint16_t wish = std::exchange(qp.tx.recovery->port.peer_wish, uint16_t{0});
   if (ctx.spread != nullptr) {
     const auto queue = static_cast<uint16_t>(ctx.config.index);
-    port = ctx.spread->source_port(queue, destination_of(*qp.route), source_of(*qp.route), qp.udp_source).value_or(0);
+    port = ctx.spread
+               ->source_port(queue, destination_of(*qp.route), source_of(*qp.route), wish != 0 ? wish : qp.udp_source)
+               .value_or(0);
   }
   if (ctx.config.tape != nullptr) ctx.config.tape->taken(std::as_writable_bytes(std::span(&port, 1)));
   return port;
@@ -72,7 +76,10 @@ Outcome send_hello(Context& ctx, Qp& qp) {
   qp.tx.control_frames &= static_cast<uint8_t>(~ControlFrame::kHello);
   TxFrame& frame = ctx.builder.next();
   std::byte* const payload = ctx.builder.scratch();
-  r.discovery.hello(static_cast<uint16_t>(r.requests_ahead.capacity()), port_to_us(ctx, qp)).store(payload);
+  wire::Hello hello = r.discovery.hello(static_cast<uint16_t>(r.requests_ahead.capacity()), port_to_us(ctx, qp));
+  hello.wish = r.port.wish;
+  hello.answer |= hello.wish != 0;
+  hello.store(payload);
   frame.copy_payload = true;
   ctx.builder.add_payload(frame, payload, wire::Hello::kBytes);
   finish_to_peer(ctx.builder, frame, qp, wire::Opcode::hello, qp.rx.expected - kPsnsAgo, 0);
@@ -94,11 +101,11 @@ Outcome on_hello(Context& ctx, Qp& qp, const wire::Packet& packet) {
     count_guess(ctx, packet, Guess::epoch);
     return {};
   }
-  // A flow label that the program chose is its choice of a path.
-  if (heard.port != 0 && qp.cold->attr.av.flow_label == 0) qp.udp_source = heard.port;
+  if (heard.port != 0) take_port(ctx, qp, heard.port);
   Outcome out;
   if (heard.proof) out |= trust_peer(ctx, qp, *heard.proof);
   if (heard.answer) {
+    qp.tx.recovery->port.peer_wish = heard.wish;
     qp.tx.recovery->sack_due = true;
     out |= request_hello(qp);
   }

@@ -6,6 +6,7 @@
 #include "transport/qp/receive_queue.h"
 #include "transport/qp/seal.h"
 #include "transport/rc/execute.h"
+#include "transport/rc/path.h"
 #include "transport/rc/sack.h"
 
 namespace uroce::transport {
@@ -83,6 +84,12 @@ Outcome replay_response(Context& ctx, Qp& qp, const wire::Packet& packet) {
   }
   const uint32_t packets = qp.packets_of(reth.length);
   return replay(qp, *resource, offset_packets, offset_packets + packets);
+}
+
+// Does the peer, whose duplicate this is, go without our answers? The first one may just have been late.
+bool hears_nothing(const Qp& qp, const wire::Packet& packet) {
+  const uint8_t copy = wire::copy_of(packet.bth);
+  return (copy > 1 || (copy == 1 && qp.tx.recovery->echo.duplicate)) && is_sealed(qp, packet);
 }
 
 // A request whose PSN was executed before: it is acknowledged again, or its response is sent again.
@@ -188,8 +195,11 @@ Outcome on_request(Context& ctx, Qp& qp, const wire::Packet& packet) {
   if (turn == Turn::next) return on_next(ctx, qp, packet);
   count_if_psn_is_guessed(ctx, packet, qp.rx.expected);
   if (turn == Turn::ahead) return on_gap(ctx, qp, packet);
-  if (qp.selective) note_arrival(ctx, qp, packet, !is_answered(packet));
-  return on_duplicate(ctx, qp, packet);
+  if (!qp.selective) return on_duplicate(ctx, qp, packet);
+  Outcome out;
+  if (hears_nothing(qp, packet)) out = leave_dead_path(ctx, qp);
+  note_arrival(ctx, qp, packet, !is_answered(packet));
+  return out |= on_duplicate(ctx, qp, packet);
 }
 
 }  // namespace uroce::transport

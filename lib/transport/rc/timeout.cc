@@ -7,6 +7,7 @@
 #include "transport/rc/ack_timer.h"
 #include "transport/rc/congestion.h"
 #include "transport/rc/lost_packets.h"
+#include "transport/rc/path.h"
 
 namespace uroce::transport {
 namespace {
@@ -49,6 +50,7 @@ Outcome on_silence(Context& ctx, Qp& qp) {
   const SendSlot& oldest = qp.slot(qp.tx.oldest);
   if (oldest.has_response()) r.responses.ask_until(oldest.end_psn(), ctx.now);
   Outcome out = verdict.probe ? mark_probe(ctx, qp) : mark_oldest(ctx, qp);
+  if (!verdict.probe) out |= leave_dead_path(ctx, qp);
   if (verdict.report_timeout) report_timeout(ctx, qp);
   if (verdict.assume_forgotten) out |= mark_everything(qp);
   update_window(ctx, qp);

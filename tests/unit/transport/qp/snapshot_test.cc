@@ -136,6 +136,14 @@ void post_mixture(Hosts& hosts) {
   hosts.post(WrOpcode::rdma_read, 600);
 }
 
+// Rounds of congestion leave this behind.
+void set_path(Hosts& hosts) {
+  Qp& qp = hosts.left_qp_->qp();
+  qp.tx.recovery->port = {.peers = 0xc123, .wish = 0xd000, .peer_wish = 0xe000, .left_at = hosts.now_ - Nanos(100)};
+  qp.cold->congestion->congested_rounds().on_report(hosts.now_ - Nanos(7), Nanos(50'000));
+  qp.cold->path_changes = 3;
+}
+
 bool third_of_each_burst(std::size_t i) { return i % 3 == 2; }
 bool first_of_each_burst(std::size_t i) { return i == 0; }
 
@@ -223,6 +231,12 @@ const Case kCases[] = {
        for (int i = 0; i < 40; ++i) hosts.left_qp_->qp().cold->congestion->on_cnp(hosts.now_);
        hosts.left_qp_->qp().paced = true;
        hosts.left_.engine().poll(hosts.left_.sink(), hosts.now_);
+     }},
+    {"dcqcn_path",
+     {.retransmission = Retransmission::automatic, .congestion = CongestionAlgorithm::dcqcn},
+     [](Hosts& hosts) {
+       hosts.connect();
+       set_path(hosts);
      }},
     {"swift",
      {.congestion = CongestionAlgorithm::swift},
@@ -437,6 +451,25 @@ TEST(SnapshotOfOnlies, AnEngineDoesWithoutThem) {
   EXPECT_EQ(hosts.left_qp_->qp().tx.oldest, hosts.left_qp_->qp().tx.sq.next());
 }
 
+TEST(SnapshotOfPaths, AnEarlierVersionForgetsThem) {
+  Hosts hosts({.retransmission = Retransmission::automatic, .congestion = CongestionAlgorithm::dcqcn});
+  hosts.connect();
+  set_path(hosts);
+  hosts.left_qp_->qp().udp_source = 0xc456;
+  const Bytes old = hosts.left_.engine().snapshot(hosts.left_qp_->qp(), hosts.now_, 11);
+  hosts.left_qp_->leave_engine(hosts.now_);
+  const auto entered = hosts.left_qp_->enter_engine(old, hosts.now_);
+  ASSERT_TRUE(entered.has_value()) << entered.error().text;
+  const Qp& qp = hosts.left_qp_->qp();
+  EXPECT_EQ(qp.udp_source, 0xc456);
+  EXPECT_EQ(qp.tx.recovery->port.wish, 0);
+  EXPECT_EQ(qp.cold->congestion->congested_rounds().count(hosts.now_), 0u);
+  EXPECT_EQ(qp.cold->path_changes, 0u);
+  hosts.post(WrOpcode::rdma_write, 1000);
+  hosts.settle();
+  EXPECT_EQ(qp.tx.oldest, qp.tx.sq.next());
+}
+
 // --- Errors ------------------------------------------------------------------------------------------------------
 
 /// The next READ would be answered beyond the end of the ring.
@@ -471,7 +504,7 @@ TEST_F(SnapshotErrors, AnotherVersionIsRefused) {
   Bytes snapshot = hosts.left_qp_->leave_engine(hosts.now_);
   snapshot[4] = std::byte{kSnapshotVersion + 1};
   EXPECT_EQ(refusal(hosts, snapshot),
-            "cannot read the snapshot for QP 0x11: version is 12; this release reads 8 to 11: move the QP with a "
+            "cannot read the snapshot for QP 0x11: version is 13; this release reads 8 to 12: move the QP with a "
             "release that "
             "writes one of them");
 }
