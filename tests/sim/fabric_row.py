@@ -10,7 +10,7 @@ class Fabric:
     name = "fabric"
     title = "1,000 hosts: slowdown by flow size"
     program = "uroce_fabric"
-    note = ("50 leaves with 20 hosts of 100 Gb/s, 10 spines, 200 Gb/s between, 1 us a link, 32 MB a switch, seed 1. Percentiles are of the "
+    note = ("50 leaves with 20 hosts of 100 Gb/s, 10 spines, 200 Gb/s between (20 if slow), 1 us a link, 32 MB a switch, seed 1. Percentiles are of the "
             "slowdown, post to completion over that in an empty fabric.")
     most_seconds, most_mib = 1800, 16384
     loads = {"websearch": "--load 0.5", "storage": "--load 0.5", "incast": "--load 0.3", "all-to-all": "--size 512K"}
@@ -31,8 +31,11 @@ class Fabric:
         self.recoveries = [*(run("websearch", "dcqcn", recovery, **loss) for recovery in ("go-back-n", "selective", "onlies")),
                            run("websearch", "dcqcn", "go-back-n", also="PFC", options="--pfc --timeout 14")]
         self.failed = run("websearch", "swift", also="25 dead links", options="--fail 25 --fail-at 0.5 --reroute 0.5")
+        slow = "--slow 25 --slow-rate 20"
+        self.paths = [run("websearch", control, also=f"25 slow links{f', PLB {plb}' if plb else ''}", options=f"{slow} --plb {plb}")
+                      for control, plb in (("dcqcn", 0), ("dcqcn", 3), ("dcqcn", 1), ("swift", 0), ("swift", 3))]
         self.others = [run(traffic, control) for traffic in ("storage", "incast", "all-to-all") for control in ("dcqcn", "swift")]
-        self.runs = [*self.long, *self.controls, *self.recoveries, self.failed, *self.others]
+        self.runs = [*self.long, *self.controls, *self.recoveries, self.failed, *self.paths, *self.others]
 
     @staticmethod
     def measured(runs):

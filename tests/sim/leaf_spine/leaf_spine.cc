@@ -34,6 +34,10 @@ std::string fault_of(const FabricPlan& plan) {
     return fmt::format("{} links cannot fail: there are {} between leaves and spines", plan.failures,
                        plan.leaves() * plan.spines);
   }
+  if (plan.slow_links > plan.leaves() * plan.spines) {
+    return fmt::format("{} links cannot be slow: there are {} between leaves and spines", plan.slow_links,
+                       plan.leaves() * plan.spines);
+  }
   return {};
 }
 
@@ -45,9 +49,7 @@ LeafSpine::LeafSpine(const FabricPlan& plan)
       dead_(plan.leaves(), std::vector<bool>(plan.spines)) {
   add_switches();
   add_hosts();
-  for (uint32_t leaf = 0; leaf < plan_.leaves(); ++leaf) {
-    for (uint32_t spine = 0; spine < plan_.spines; ++spine) join(leaf, spine);
-  }
+  join_all();
   set_ways();
   connect();
 }
@@ -92,11 +94,22 @@ void LeafSpine::add_hosts() {
   }
 }
 
-void LeafSpine::join(uint32_t leaf, uint32_t spine) {
+// The slow links are drawn by the seed, and nothing else changes with their number.
+void LeafSpine::join_all() {
+  std::vector<double> gbps(std::size_t{plan_.leaves()} * plan_.spines, plan_.spine_gbps);
+  std::fill_n(gbps.begin(), plan_.slow_links, plan_.slow_gbps);
+  Random random(plan_.seed ^ 0x510);
+  for (std::size_t i = 0; i < plan_.slow_links; ++i) std::swap(gbps[i], gbps[i + random.below(gbps.size() - i)]);
+  for (uint32_t leaf = 0; leaf < plan_.leaves(); ++leaf) {
+    for (uint32_t spine = 0; spine < plan_.spines; ++spine) join(leaf, spine, gbps[leaf * plan_.spines + spine]);
+  }
+}
+
+void LeafSpine::join(uint32_t leaf, uint32_t spine, double gbps) {
   SharedSwitch &down = *leaves_[leaf], &up = *spines_[spine];
   const uint32_t at_leaf = down.ports(), at_spine = up.ports();
-  Link& there = down.add_port({plan_.spine_gbps, plan_.link_delay, plan_.loss, random_.next()}, {up, at_spine});
-  Link& back = up.add_port({plan_.spine_gbps, plan_.link_delay, plan_.loss, random_.next()}, {down, at_leaf});
+  Link& there = down.add_port({gbps, plan_.link_delay, plan_.loss, random_.next()}, {up, at_spine});
+  Link& back = up.add_port({gbps, plan_.link_delay, plan_.loss, random_.next()}, {down, at_leaf});
   down.set_upstream(at_leaf, back);
   up.set_upstream(at_spine, there);
 }
@@ -265,6 +278,7 @@ FabricTotals LeafSpine::totals() const {
     const transport::EngineCounters& counters = host->endpoint().engine().counters();
     sum.timeouts += counters.timeouts.get();
     sum.retransmitted += counters.retransmitted_packets.get();
+    sum.path_changes += counters.path_changes.get();
   }
   return sum;
 }

@@ -29,6 +29,7 @@ struct FabricTotals {
   uint64_t buffered = 0;       ///< in the fullest switch now
   uint64_t timeouts = 0;
   uint64_t retransmitted = 0;
+  uint64_t path_changes = 0;
 };
 
 class LeafSpine : private Handler {
@@ -66,7 +67,8 @@ class LeafSpine : private Handler {
 
   void add_switches();
   void add_hosts();
-  void join(uint32_t leaf, uint32_t spine);
+  void join_all();
+  void join(uint32_t leaf, uint32_t spine, double gbps);
   void set_ways();
   void connect();
   void connect(Connection& connection, FabricHost& from, FabricHost& to);

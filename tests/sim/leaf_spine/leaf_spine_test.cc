@@ -199,6 +199,30 @@ TEST(LeafSpine, FlowsSurviveDeadLinks) {
   EXPECT_GT(fabric.totals().cut, 0u);
 }
 
+TEST(LeafSpine, QueuePairsLeaveSlowPaths) {
+  FabricPlan plan = small_plan();
+  plan.hosts = plan.degree = 8;
+  plan.spines = 4;
+  plan.traffic = TrafficMix::all_to_all;
+  plan.flow_bytes = 4 << 20;
+  plan.slow_links = 2;
+  plan.slow_gbps = 10;
+  for (const auto control : {CongestionAlgorithm::dcqcn, CongestionAlgorithm::swift}) {
+    plan.congestion.algorithm = control;
+    const auto sum_of_times = [&](uint32_t rounds) {
+      plan.congestion.plb_rounds = rounds;
+      LeafSpine fabric(plan);
+      fabric.run();
+      expect_sound(fabric);
+      EXPECT_EQ(fabric.totals().path_changes != 0, rounds != 0);
+      Picos sum{0};
+      for (const FabricFlow& flow : fabric.flows()) sum += flow.end - flow.start;
+      return sum;
+    };
+    EXPECT_LT(sum_of_times(3), sum_of_times(0) * 9 / 10);
+  }
+}
+
 TEST(SharedBuffer, AQueueGetsAShareOfWhatIsFree) {
   SharedBuffer buffer({.bytes = 1000, .alpha = 1});
   for (int i = 0; i < 4; ++i) buffer.add_port(0);

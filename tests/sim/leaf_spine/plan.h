@@ -39,6 +39,8 @@ struct FabricPlan {
   uint32_t failures = 0;     ///< links between leaf and spine that go down
   Nanos fail_at{0};          ///< after the beginning of the traffic
   Nanos reroute{1'000'000};  ///< from then until the switches know
+  uint32_t slow_links = 0;   ///< links between leaf and spine that have slow_gbps
+  double slow_gbps = 50;
   uint32_t tx_slots = 1024;  ///< frames in a host's transmit ring
 
   // Traffic

@@ -103,6 +103,8 @@ Json plan_json(const FabricPlan& plan) {
           {"ecn", {s.ecn.kmin, s.ecn.kmax, s.ecn.pmax}},
           {"loss", plan.loss},
           {"failures", plan.failures},
+          {"slow_links", plan.slow_links},
+          {"slow_gbps", plan.slow_gbps},
           {"traffic", word_of(kTrafficNames, plan.traffic)},
           {"load", plan.load},
           {"ms", static_cast<double>(plan.duration.count()) / 1e6},
@@ -110,13 +112,15 @@ Json plan_json(const FabricPlan& plan) {
           {"recovery", word_of(kRecoveryNames, plan.recovery)},
           {"window", plan.window_packets},
           {"spray", plan.udp_source_ports},
+          {"plb", plan.congestion.plb_rounds},
           {"tx_ring", plan.tx_slots},
           {"seed", plan.seed}};
 }
 
 Json packets_json(const FabricTotals& sum) {
-  return {{"sent", sum.sent}, {"received", sum.received}, {"dropped", sum.dropped},     {"lost", sum.lost},
-          {"cut", sum.cut},   {"marked", sum.marked},     {"again", sum.retransmitted}, {"timeouts", sum.timeouts}};
+  return {{"sent", sum.sent},           {"received", sum.received}, {"dropped", sum.dropped},
+          {"lost", sum.lost},           {"cut", sum.cut},           {"marked", sum.marked},
+          {"again", sum.retransmitted}, {"timeouts", sum.timeouts}, {"path_changes", sum.path_changes}};
 }
 
 Json samples_json(const std::vector<FabricTotals>& samples) {

@@ -53,6 +53,8 @@ void add_network(arguments::Command& to, FabricPlan& plan, CommandLine& line) {
   to.real("--loss", plan.loss, 0.0, 1.0, "Chance that a packet is lost, on each link");
   to.number("--fail", plan.failures, 0u, 4096u, "Links between leaf and spine that go down");
   to.real("--fail-at", line.fail_at_ms, 0.0, 10'000.0, "When they do, ms");
+  to.number("--slow", plan.slow_links, 0u, 4096u, "Links between leaf and spine that are slow");
+  to.real("--slow-rate", plan.slow_gbps, 0.1, 1600.0, "Rate of those, Gb/s");
   to.real("--reroute", line.reroute_ms, 0.0, 10'000.0, "How long switches then use them, ms");
 }
 
@@ -73,6 +75,8 @@ void add_engines(arguments::Command& to, FabricPlan& plan) {
   to.choice("--control", plan.congestion.algorithm, settings::kCongestionNames, "Congestion control");
   to.choice("--recovery", plan.recovery, kRecoveryNames,
             "Loss recovery; onlies: selective, and long WRITEs leave as Onlies");
+  to.number("--plb", plan.congestion.plb_rounds, 0u, 1000u,
+            "Rounds of congestion after which a queue pair leaves its path");
   to.number("--window", plan.window_packets, 1u, 1024u, "Most unacknowledged packets of a queue pair");
   to.number("--spray", plan.udp_source_ports, 1u, 64u, "UDP source ports of a queue pair");
   to.number("--timeout", plan.timeout, 1u, 31u, "ACK timeout, 4.096 us * 2^N");
