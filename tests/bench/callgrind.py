@@ -9,11 +9,11 @@ import dataclasses
 import re
 
 # A source file's path, wherever the tree was compiled: a compiler cache keeps the paths of another copy.
-OURS = re.compile(r"(?:^|/)((?:lib/(?:base|client|memory|queues|wire|transport/\w+)|apps/nvmf|include/uroce|tests/\w+)/.*)$")
+OURS = re.compile(r"(?:^|/)((?:lib/(?:base|client|memory|queues|record|wire|transport/\w+)|apps/nvmf|include/uroce|tests/\w+)/.*)$")
 # The application's stand-in and the network's: not what is measured.
 STAND_IN = re.compile(r"^uroce::(bench|test)::|^uroce_counted_run")
 
-LAYERS = ("base", "wire", "queues", "memory", "core", "engine", "qp", "rc", "loss", "congestion", "datagram", "client", "nvmf", "other")
+LAYERS = ("base", "wire", "queues", "memory", "core", "engine", "qp", "rc", "loss", "congestion", "datagram", "record", "client", "nvmf", "other")
 # Shown, but in no budget: code that the processor decides, and the test itself.
 OUTSIDE = ("icrc", "libc", "test")
 

@@ -4,6 +4,8 @@
 // Usage: counted_traffic --list, counted_traffic --compiler, or counted_traffic ROW...
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +41,7 @@ std::vector<Row> all_rows() {
       {"send-8-srq", Operation::send, 8, 32, 320, true}, {"send-65536", Operation::send, 65536, 8, 32},
       {"atomic", Operation::atomic, 8, 32, 320},         {"ud-send-8", Operation::ud_send, 8, 32, 320},
   };
+  constexpr std::string_view kRecorded[] = {"write-8", "write-65536", "send-8"};
   std::vector<Row> rows;
   for (const Message& m : kMessages) {
     for (const bool ready : {false, true}) {
@@ -65,6 +68,13 @@ std::vector<Row> all_rows() {
     rows.push_back(
         {fmt::format("{} outlivable 1", m.name),
          {.operation = m.operation, .bytes = m.bytes, .batch = m.batch, .shared = m.shared, .outlivable = true},
+         m.messages});
+  }
+  for (const Message& m : kMessages) {
+    if (std::ranges::find(kRecorded, std::string_view(m.name)) == std::end(kRecorded)) continue;
+    rows.push_back(
+        {fmt::format("{} recorded 1", m.name),
+         {.operation = m.operation, .bytes = m.bytes, .batch = m.batch, .shared = m.shared, .recorded = true},
          m.messages});
   }
   rows.push_back({"empty-poll", {.operation = Operation::nothing}, 320});

@@ -29,6 +29,7 @@ test::EndpointOptions endpoint_options(const Traffic& traffic, uint32_t host) {
   options.engine.settings.retransmission = traffic.retransmission;
   options.engine.settings.congestion.algorithm = traffic.congestion;
   options.gid = Gid::from_ipv4(0x0a000000 + host);
+  options.keeps_recording = traffic.recorded;
   return options;
 }
 

@@ -43,6 +43,7 @@ struct Traffic {
   bool local = false;       ///< frames go as descriptors, not over a network
   bool shared = false;      ///< receives are of one shared queue
   bool outlivable = false;  ///< the engines mark their steps, as those of a daemon that recovers from crashes
+  bool recorded = false;    ///< flight recorders keep what both engines do (lib/record)
 };
 
 /// A sink of an engine that shares its thread with the receiver: it hands descriptors over, and keeps nothing.
