@@ -55,9 +55,21 @@ void Recorder::take_srq(Srq& srq) {
 
 void Recorder::take_slots(Kind kind, ShadowRing& ring, uint32_t object) {
   if (!ring.has_new()) return;
-  for_each_piece(ring, ring.take(object), [this, kind](const SlotsRecord& piece, std::span<const std::byte> slots) {
-    out_.put(kind, 0, piece, slots);
-  });
+  const SlotsRecord all = ring.take(object);
+  const std::size_t most = ring.most_of_slot();
+  const auto most_slots = static_cast<uint32_t>(std::max<std::size_t>(kPiece / most, 1));
+  uint32_t at = all.first;
+  do {
+    SlotsRecord piece{.object = object, .producer = all.producer, .first = at};
+    piece.slots = std::min(all.producer - at, most_slots);
+    if (piece.slots < all.producer - at) piece.producer = at + piece.slots;
+    std::byte* const begin = out_.start(sizeof piece + piece.slots * most);
+    std::byte* to = begin != nullptr ? Writer::append(begin, piece) : nullptr;
+    to = ring.copy_slots(at, at + piece.slots, to);
+    at += piece.slots;
+    if (to != nullptr) out_.finish(kind, 0, to);
+  } while (at != all.producer);
+  ring.publish_producer(all.producer);
 }
 
 // --- After ------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 
 #include "queues/doorbell.h"
 #include "queues/ring.h"
+#include "record/blocks.h"
 #include "record/structures.h"
 
 namespace uroce::record {
@@ -68,15 +69,20 @@ class ShadowRing {
   bool has_new() const {
     return real_.header != nullptr && real_.header->producer.load(std::memory_order_acquire) != taken_;
   }
-  /// Copies it. The record of it is `record`, and then each slot of it, of length_of().
+  /// All that it has posted since, of which the copy has nothing yet: copy_slots(), and then publish_producer().
   SlotsRecord take(uint32_t object) {
     const uint32_t producer = real_.header->producer.load(std::memory_order_acquire);
     const uint32_t count = std::min(producer - taken_, place_.entries);
-    const SlotsRecord record{.object = object, .producer = producer, .first = producer - count, .slots = count};
-    for (uint32_t i = record.first; i != producer; ++i) copy_slot(i);
     taken_ = producer;
-    place_.header->producer.store(producer, std::memory_order_relaxed);
-    return record;
+    return {.object = object, .producer = producer, .first = producer - count, .slots = count};
+  }
+  /// The most bytes of the record of a slot.
+  std::size_t most_of_slot() const { return sizeof(uint16_t) + place_.stride; }
+  /// Copies these slots, each of which is read once. Also their records to `to`, and returns the end of those; nullptr:
+  /// none.
+  std::byte* copy_slots(uint32_t first, uint32_t end, std::byte* to) const {
+    return slots_ == Slots::send ? copy_slots<queues::SendWqe>(first, end, to)
+                                 : copy_slots<queues::RecvWqe>(first, end, to);
   }
   /// The bytes of slot `index` that the application may have written, by the copy.
   uint16_t length_of(uint32_t index) const {
@@ -122,13 +128,48 @@ class ShadowRing {
   bool drained() const { return place_.header == nullptr || consumer_ == taken_; }
 
  private:
-  void copy_slot(uint32_t index) {
-    const std::byte* from = real_.slot(index);
-    std::byte* to = place_.slot(index);
-    const std::size_t head = slots_ == Slots::send ? sizeof(queues::SendWqe) : sizeof(queues::RecvWqe);
-    std::memcpy(to, from, head);
-    const std::size_t length = length_of(index);
-    std::memcpy(to + head, from + head, length - head);
+  // Has it one scatter entry, or room for one, and nothing more?
+  static bool is_usual(const queues::SendWqe& wqe) { return wqe.num_sge <= 1 && wqe.inline_length == 0; }
+  static bool is_usual(const queues::RecvWqe& wqe) { return wqe.num_sge <= 1; }
+
+  template <class Wqe>
+  std::byte* copy_slots(uint32_t first, uint32_t end, std::byte* to) const {
+    constexpr uint16_t kUsual = sizeof(Wqe) + sizeof(Sge);
+    // Copied: for all that the compiler knows, the writes below may change these.
+    const queues::RingPlace real = real_;
+    const queues::RingPlace place = place_;
+    const bool has_room = place.stride >= kUsual;
+    for (uint32_t index = first; index != end; ++index) {
+      const std::byte* const from = real.slot(index);
+      std::byte* const copy = place.slot(index);
+      if (to == nullptr || !has_room) [[unlikely]] {
+        to = copy_unusual<Wqe>(index, to, true);
+        continue;
+      }
+      std::byte* const record = to + sizeof kUsual;
+      copy_blocks<sizeof(Wqe)>(copy, record, from);
+      if (!is_usual(*reinterpret_cast<const Wqe*>(copy))) [[unlikely]] {
+        to = copy_unusual<Wqe>(index, to, false);
+        continue;
+      }
+      copy_blocks<sizeof(Sge)>(copy + sizeof(Wqe), record + sizeof(Wqe), from + sizeof(Wqe));
+      std::memcpy(to, &kUsual, sizeof kUsual);
+      to = record + kUsual;
+    }
+    return to;
+  }
+  // `begins`: the copy has no part of it yet.
+  template <class Wqe>
+  [[gnu::noinline]] std::byte* copy_unusual(uint32_t index, std::byte* to, bool begins) const {
+    const std::byte* const from = real_.slot(index);
+    std::byte* const copy = place_.slot(index);
+    if (begins) std::memcpy(copy, from, sizeof(Wqe));
+    const uint16_t length = length_of(index);
+    std::memcpy(copy + sizeof(Wqe), from + sizeof(Wqe), length - sizeof(Wqe));
+    if (to == nullptr) return nullptr;
+    std::memcpy(to, &length, sizeof length);
+    std::memcpy(to + sizeof length, copy, length);
+    return to + sizeof length + length;
   }
 
   queues::RingPlace real_{};
