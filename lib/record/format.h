@@ -76,7 +76,7 @@ static_assert(sizeof(Head) == 8);
 
 constexpr std::size_t padded(std::size_t bytes) { return (bytes + 7) & ~std::size_t{7}; }
 
-inline constexpr uint32_t kFormat = 2;
+inline constexpr uint32_t kFormat = 3;
 /// Differs between programs whose structures may differ.
 uint64_t build_of();
 /// Of Kind::engine, in Head::small.

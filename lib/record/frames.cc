@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "record/alike.h"
 #include "record/checks.h"
 #include "wire/icrc.h"
 
@@ -21,28 +22,47 @@ uint32_t count_of(const Record& record, Parts& parts) {
   return count;
 }
 
-RecordedFrame received(const Record& record, Parts& parts) {
+void add_received(const Record& record, Parts& parts, uint32_t left, std::vector<RecordedFrame>& frames) {
   const auto head = parts.get<FrameRecord>();
-  const auto kept = parts.bytes(std::min(head.kept, head.length));
-  RecordedFrame frame{.bytes = std::vector<std::byte>(head.length), .in = true, .lacks_icrc = head.lacks_icrc != 0};
-  std::ranges::copy(kept, frame.bytes.begin());
-  frame.whole = kept.size() == frame.bytes.size();
-  if (record.kind == Kind::frames && !frame.whole) set_icrc(frame.bytes, false);
-  return frame;
+  for (RunReader run(record, parts, std::min(head.kept, head.length), left); run.has_more();) {
+    const auto kept = run.next(parts);
+    RecordedFrame& frame = frames.emplace_back(std::vector<std::byte>(head.length), true, false, head.lacks_icrc != 0);
+    std::ranges::copy(kept, frame.bytes.begin());
+    frame.whole = kept.size() == frame.bytes.size();
+    if (record.kind == Kind::frames && !frame.whole) set_icrc(frame.bytes, false);
+  }
 }
 
-RecordedFrame built(const Record& record, Parts& parts) {
+void add_built(const Record& record, Parts& parts, uint32_t left, std::vector<RecordedFrame>& frames) {
   const bool in = record.kind == Kind::local_frames;
   const auto head = read<LocalFrameRecord>(record, parts);
-  const auto header = parts.bytes(head.header_length);
+  RunReader run(record, parts, head.header_length, left);
   const auto payload = parts.bytes(head.kept);
-  return {.bytes = whole_frame(head, header, payload),
-          .in = in,
-          .whole = head.kept == head.payload_length,
-          .lacks_icrc = in};
+  while (run.has_more()) {
+    frames.push_back({.bytes = whole_frame(head, run.next(parts), payload),
+                      .in = in,
+                      .whole = head.kept == head.payload_length,
+                      .lacks_icrc = in});
+  }
 }
 
 }  // namespace
+
+RunReader::RunReader(const Record& record, Parts& parts, std::size_t kept, uint32_t left)
+    : run_(parts.get<RunRecord>()) {
+  const auto first = parts.bytes(kept);
+  bytes_.assign(first.begin(), first.end());
+  const bool fits = run_.tail <= kept && (run_.middle == 0 || run_.middle + kMiddleBytes <= kept);
+  if (run_.alike < left && (run_.alike == 0 || fits)) return;
+  refuse(record, fmt::format("{} frames are like one of {} bytes, of the {} that it has", run_.alike, kept, left));
+}
+
+std::span<const std::byte> RunReader::next(Parts& parts) {
+  if (next_++ == 0) return bytes_;
+  if (run_.middle != 0) std::ranges::copy(parts.bytes(kMiddleBytes), bytes_.begin() + run_.middle);
+  std::ranges::copy(parts.bytes(run_.tail), bytes_.end() - run_.tail);
+  return bytes_;
+}
 
 void set_icrc(std::span<std::byte> frame, bool wrong) {
   if (frame.size() < kLeastFrame) return;
@@ -76,8 +96,9 @@ std::vector<RecordedFrame> frames_of(const Record& record) {
   if (!whole && record.kind != Kind::local_frames && record.kind != Kind::sent) return frames;
   Parts parts(record);
   parts.get<Nanos>();
-  for (uint32_t left = count_of(record, parts); left > 0; --left) {
-    frames.push_back(whole ? received(record, parts) : built(record, parts));
+  for (const uint32_t count = count_of(record, parts); frames.size() < count;) {
+    const auto left = static_cast<uint32_t>(count - frames.size());
+    whole ? add_received(record, parts, left, frames) : add_built(record, parts, left, frames);
   }
   return frames;
 }

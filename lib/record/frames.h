@@ -10,6 +10,24 @@
 
 namespace uroce::record {
 
+/// The frames of a run (record/alike.h), one after the other.
+class RunReader {
+ public:
+  /// Reads what stands behind the record of its first frame, of `kept` bytes. `left`: frames of the record that were
+  /// not read, with that one.
+  RunReader(const Record& record, Parts& parts, std::size_t kept, uint32_t left);
+  /// Has it another frame?
+  bool has_more() const { return next_ <= run_.alike; }
+  /// The kept bytes of the next one. Throws Stop.
+  std::span<const std::byte> next(Parts& parts);
+  uint32_t frames() const { return run_.alike + 1u; }
+
+ private:
+  RunRecord run_;
+  uint32_t next_ = 0;
+  std::vector<std::byte> bytes_;
+};
+
 struct RecordedFrame {
   std::vector<std::byte> bytes;
   bool in = false;          ///< the engine got it

@@ -6,7 +6,6 @@
 #include "record/keyframe.h"
 #include "transport/qp/cq_writer.h"
 #include "transport/qp/srq.h"
-#include "wire/opcode.h"
 
 namespace uroce::record {
 namespace {
@@ -18,34 +17,6 @@ using transport::Srq;
 // Queue pairs that are looked at after a call: those of a busy program, and some of many.
 constexpr std::size_t kLooksPerCall = 64;
 constexpr uint32_t kDoorbellsPerPoll = 64;
-// Bytes of a raw frame that rules look at, and more than any header has.
-constexpr std::size_t kRawBytes = 128;
-
-/// How many bytes at the beginning of a frame matter: not the payload of a usual packet.
-std::size_t kept_of(std::span<const std::byte> frame) {
-  constexpr std::size_t kLeast =
-      wire::kEthernetBytes + wire::kVlanBytes + wire::kIpv6Bytes + wire::kUdpBytes + wire::Bth::kBytes;
-  if (frame.size() <= kLeast) return frame.size();
-  std::size_t at = wire::kEthernetBytes;
-  if (frame[12] == std::byte{0x81}) at += wire::kVlanBytes;
-  if (frame[at] == std::byte{0x45}) {
-    at += wire::kIpv4Bytes;
-  } else if ((frame[at] >> 4) == std::byte{6} && frame[at + 6] == std::byte{17}) {
-    at += wire::kIpv6Bytes;
-  } else {
-    return frame.size();
-  }
-  at += wire::kUdpBytes;
-  const auto opcode = static_cast<uint8_t>(frame[at]);
-  // HELLO and SACK have payload that the engine reads.
-  if (opcode >= 0xc0) return frame.size();
-  return std::min(frame.size(), at + wire::info(static_cast<wire::Opcode>(opcode)).header_length);
-}
-
-/// Of a raw frame (`whole`) more than that.
-std::size_t kept_of(std::span<const std::byte> frame, bool whole) {
-  return whole ? std::min(frame.size(), kRawBytes) : kept_of(frame);
-}
 
 }  // namespace
 
@@ -134,93 +105,6 @@ void Recorder::look_after_call() {
   }
 }
 
-void Recorder::write_frames(Kind kind, uint16_t small, std::span<const transport::RxFrame> frames, Nanos now,
-                            bool whole) {
-  std::size_t most = sizeof now + sizeof(uint32_t);
-  for (const transport::RxFrame& frame : frames) most += sizeof(FrameRecord) + frame.bytes.size();
-  // Most of it is payload, which is not kept.
-  if (!out_.fits(most)) [[unlikely]] {
-    for (const transport::RxFrame& frame : frames) most -= frame.bytes.size() - kept_of(frame.bytes, whole);
-  }
-  std::byte* to = out_.start(most);
-  if (to == nullptr) return;
-  to = Writer::append(to, now);
-  to = Writer::append(to, static_cast<uint32_t>(frames.size()));
-  for (const transport::RxFrame& frame : frames) {
-    const std::size_t kept = kept_of(frame.bytes, whole);
-    const FrameRecord record{.length = static_cast<uint16_t>(frame.bytes.size()),
-                             .kept = static_cast<uint16_t>(kept),
-                             .lacks_icrc = frame.lacks_icrc ? uint8_t{1} : uint8_t{0}};
-    to = Writer::append(to, record);
-    to = Writer::append(to, frame.bytes.first(kept));
-  }
-  out_.finish(kind, small, to);
-}
-
-void Recorder::write_sent(Kind kind, std::span<const transport::TxFrame> frames, Nanos now) {
-  std::byte* to = out_.start(sizeof now + sizeof(uint32_t) +
-                             frames.size() * (sizeof(LocalFrameRecord) + sizeof(wire::HeaderBytes) + kMostKept));
-  if (to == nullptr) return;
-  to = Writer::append(to, now);
-  to = Writer::append(to, static_cast<uint32_t>(frames.size()));
-  for (const transport::TxFrame& frame : frames) {
-    const LocalFrameRecord record = record_of(frame);
-    to = Writer::append(to, record);
-    to = Writer::append(to, std::span(frame.header).first(frame.header_length));
-    if (record.kept != 0) to = Writer::append(to, std::span(frame.payload->data, record.kept));
-  }
-  out_.finish(kind, 0, to);
-}
-
-void Recorder::on_frames(std::span<const transport::RxFrame> frames, Nanos now) {
-  begin_call();
-  uint32_t qpn = 0;
-  for (const transport::RxFrame& frame : frames) {
-    const uint32_t to = wire::peek(frame.bytes).dest_qpn;
-    if (to != std::exchange(qpn, to)) meet_receiver(to);
-  }
-  write_frames(Kind::frames, 0, frames, now, false);
-  constexpr auto bad = static_cast<std::size_t>(wire::Drop::icrc);
-  const uint64_t dropped = engine_->counters().drops[bad].get();
-  engine_->untape();
-  engine_->on_frames(frames, now);
-  engine_->retape();
-  if (engine_->counters().drops[bad].get() != dropped) [[unlikely]]
-    check_icrcs(frames);
-  end_call();
-}
-
-// The record has no payload, from which a replay could tell.
-void Recorder::check_icrcs(std::span<const transport::RxFrame> frames) {
-  for (std::size_t i = 0; i < frames.size(); ++i) {
-    if (frames[i].lacks_icrc) continue;
-    const auto packet = wire::parse(frames[i].bytes);
-    if (!packet && packet.error() == wire::Drop::icrc) out_.put(Kind::bad_icrc, static_cast<uint16_t>(i));
-  }
-}
-
-void Recorder::on_local_frames(std::span<const transport::TxFrame> frames, Nanos now) {
-  begin_call();
-  for (const transport::TxFrame& frame : frames) {
-    meet_receiver(wire::peek(std::span(frame.header).first(frame.header_length)).dest_qpn);
-  }
-  write_sent(Kind::local_frames, frames, now);
-  engine_->untape();
-  engine_->on_local_frames(frames, now);
-  engine_->retape();
-  end_call();
-}
-
-void Recorder::on_raw_frames(std::span<const transport::RxFrame> frames, Nanos now, transport::FrameTakers takers) {
-  begin_call();
-  meet_all(QpType::raw_packet);
-  write_frames(Kind::raw_frames, static_cast<uint16_t>(takers), frames, now, true);
-  engine_->untape();
-  engine_->on_raw_frames(frames, now, takers);
-  engine_->retape();
-  end_call();
-}
-
 bool Recorder::poll(transport::FrameSink& sink, Nanos now) {
   sink_.set(sink);
   tokens_.clear();
@@ -254,22 +138,6 @@ void Recorder::take_doorbell(const transport::DoorbellFrom& from, uint32_t token
   }
   out_.put(Kind::doorbell, 0, DoorbellRecord{.ring = from.id, .token = token, .client = from.client});
   engine_->hand_in(from, token);
-}
-
-std::size_t Recorder::Sink::room() {
-  const std::size_t room = real_->room();
-  recorder_.out_.put(Kind::room, 0, static_cast<uint64_t>(room));
-  return room;
-}
-
-void Recorder::Sink::send(std::span<const transport::TxFrame> frames) {
-  Engine& engine = *recorder_.engine_;
-  recorder_.write_sent(Kind::sent, frames, engine.now());
-  // A frame for this thread comes back within.
-  engine.retape();
-  real_->send(frames);
-  recorder_.out_.put(Kind::end, 0);
-  engine.untape();
 }
 
 // --- Met by a call ----------------------------------------------------------------------------------------------

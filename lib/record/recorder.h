@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "record/alike.h"
 #include "record/shadow.h"
 #include "record/writer.h"
 #include "transport/core/tape.h"
@@ -134,7 +135,8 @@ class Recorder final : public transport::Tape, memory::KeyLookups, transport::Ha
   void use_cq(transport::CqWriter* cq);
   void release_cq(transport::CqWriter* cq);
   void check_icrcs(std::span<const transport::RxFrame> frames);
-  void write_frames(Kind kind, uint16_t small, std::span<const transport::RxFrame> frames, Nanos now, bool whole);
+  void write_received(Kind kind, uint16_t small, std::span<const transport::RxFrame> frames, std::size_t bytes,
+                      Nanos now);
   void write_idle();
   void write_sent(Kind kind, std::span<const transport::TxFrame> frames, Nanos now);
 
@@ -153,10 +155,11 @@ class Recorder final : public transport::Tape, memory::KeyLookups, transport::Ha
   std::vector<transport::Qp*> watched_;                     // may have something to tell their applications
   std::size_t next_watched_ = 0;
   const transport::Qp* detaching_ = nullptr;
-  std::vector<transport::Qp*> again_;  // take receives that were posted without a doorbell
+  std::vector<transport::Qp*> again_;   // take receives that were posted without a doorbell
   std::unordered_map<uint32_t, HandleRecord> known_handles_;
   std::unordered_map<uint32_t, transport::AddressHandle> found_handles_;
   std::vector<std::pair<transport::DoorbellFrom, uint32_t>> tokens_;
+  std::vector<Run> runs_;  // of the burst that is being written
   uint64_t checks_ = 0;
   uint64_t handle_checks_ = 0;
   uint32_t groups_seen_ = 0, flows_seen_ = 0;

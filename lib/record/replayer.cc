@@ -197,14 +197,17 @@ Replayer::Burst Replayer::read_frames(const Record& record, Parts& parts, bool i
   const auto count = parts.get<uint32_t>();
   if (count > kMostFrames) refuse(record, fmt::format("it has {} frames", count));
   const auto bad = bad_icrcs_.find(record.number);
-  for (uint32_t i = 0; i < count; ++i) {
+  while (burst.frames.size() < count) {
     const auto head = parts.get<FrameRecord>();
-    const auto kept = parts.bytes(std::min(head.kept, head.length));
-    std::vector<std::byte>& frame = burst.bytes.emplace_back(head.length);
-    std::ranges::copy(kept, frame.begin());
-    burst.frames.push_back({.bytes = frame, .lacks_icrc = head.lacks_icrc != 0});
-    const bool wrong = bad != bad_icrcs_.end() && bad->second.contains(i);
-    if (icrcs && kept.size() != frame.size()) set_icrc(frame, wrong);
+    const auto left = static_cast<uint32_t>(count - burst.frames.size());
+    for (RunReader run(record, parts, std::min(head.kept, head.length), left); run.has_more();) {
+      const auto kept = run.next(parts);
+      const bool wrong = bad != bad_icrcs_.end() && bad->second.contains(static_cast<uint32_t>(burst.frames.size()));
+      std::vector<std::byte>& frame = burst.bytes.emplace_back(head.length);
+      std::ranges::copy(kept, frame.begin());
+      burst.frames.push_back({.bytes = frame, .lacks_icrc = head.lacks_icrc != 0});
+      if (icrcs && kept.size() != frame.size()) set_icrc(frame, wrong);
+    }
   }
   for (const transport::RxFrame& frame : burst.frames) show(true, frame.bytes);
   report_.frames_in += count;
@@ -242,23 +245,26 @@ void Replayer::play_local_frames(const Record& record) {
   if (count > kMostFrames) refuse(record, fmt::format("it has {} frames", count));
   std::vector<TxFrame> frames(count);
   std::vector<transport::PayloadSpan> spans(frames.size());
-  for (std::size_t i = 0; i < frames.size(); ++i) {
+  for (std::size_t i = 0; i < frames.size();) {
     const auto head = read<LocalFrameRecord>(record, parts);
     if (head.raw != 0) refuse(record, "a frame in it is a raw one");
-    TxFrame& frame = frames[i];
-    std::ranges::copy(parts.bytes(head.header_length), frame.header.begin());
+    RunReader run(record, parts, head.header_length, static_cast<uint32_t>(frames.size() - i));
     const auto kept = parts.bytes(head.kept);
     const bool whole = kept.size() == head.payload_length;
-    spans[i] = {whole ? kept.data() : scratch_.data(), head.payload_length};
-    frame.payload = &spans[i];
-    frame.payload_length = head.payload_length;
-    frame.header_length = head.header_length;
-    frame.payload_spans = head.payload_length != 0 ? 1 : 0;
-    frame.pad = head.pad;
-    frame.l3_offset = head.l3_offset;
-    frame.ip_version = head.ip_version;
-    frame.loopback = head.loopback != 0;
-    show_sent(frame, true);
+    for (; run.has_more(); ++i) {
+      TxFrame& frame = frames[i];
+      std::ranges::copy(run.next(parts), frame.header.begin());
+      spans[i] = {whole ? kept.data() : scratch_.data(), head.payload_length};
+      frame.payload = &spans[i];
+      frame.payload_length = head.payload_length;
+      frame.header_length = head.header_length;
+      frame.payload_spans = head.payload_length != 0 ? 1 : 0;
+      frame.pad = head.pad;
+      frame.l3_offset = head.l3_offset;
+      frame.ip_version = head.ip_version;
+      frame.loopback = head.loopback != 0;
+      show_sent(frame, true);
+    }
   }
   report_.frames_in += frames.size();
   engine_->untape();
@@ -278,6 +284,17 @@ void Replayer::play_poll(const Record& record) {
 
 std::size_t Replayer::room() { return static_cast<std::size_t>(Parts(take(Kind::room)).get<uint64_t>()); }
 
+// `at`: of the burst.
+void Replayer::compare_sent(const Record& record, const TxFrame& frame, std::size_t at, const LocalFrameRecord& was,
+                            std::span<const std::byte> header, std::span<const std::byte> payload) const {
+  const LocalFrameRecord is = record_of(frame);
+  const bool same = was == is && (is.kept == 0 || std::memcmp(payload.data(), frame.payload->data, is.kept) == 0);
+  if (same && std::ranges::equal(header, std::span(frame.header).first(frame.header_length))) return;
+  diverge(record, fmt::format("frame {} of the burst differs: {} bytes of headers and {} of payload; recorded were {} "
+                              "and {}",
+                              at + 1, is.header_length, is.payload_length, was.header_length, was.payload_length));
+}
+
 void Replayer::send(std::span<const TxFrame> frames) {
   const Record record = take(Kind::sent);
   Parts parts(record);
@@ -286,20 +303,15 @@ void Replayer::send(std::span<const TxFrame> frames) {
   if (count != frames.size()) {
     diverge(record, fmt::format("the engine sends a burst of {} frames; the recording has {}", frames.size(), count));
   }
-  for (std::size_t i = 0; i < frames.size(); ++i) {
-    const TxFrame& frame = frames[i];
+  for (std::size_t i = 0; i < frames.size();) {
     const auto was = parts.get<LocalFrameRecord>();
-    const auto header = parts.bytes(was.header_length);
+    RunReader run(record, parts, was.header_length, static_cast<uint32_t>(frames.size() - i));
     const auto payload = parts.bytes(was.kept);
-    const LocalFrameRecord is = record_of(frame);
-    const bool same = was == is && (is.kept == 0 || std::memcmp(payload.data(), frame.payload->data, is.kept) == 0);
-    if (!same || !std::ranges::equal(header, std::span(frame.header).first(frame.header_length))) {
-      diverge(record, fmt::format("frame {} of the burst differs: {} bytes of headers and {} of payload; recorded were "
-                                  "{} and {}",
-                                  i + 1, is.header_length, is.payload_length, was.header_length, was.payload_length));
+    for (; run.has_more(); ++i) {
+      compare_sent(record, frames[i], i, was, run.next(parts), payload);
+      ++report_.frames_out;
+      show_sent(frames[i], false);
     }
-    ++report_.frames_out;
-    show_sent(frame, false);
   }
   play_handed_over();
   engine_->untape();

@@ -144,6 +144,8 @@ class Replayer final : public transport::Tape, memory::KeyLookups, transport::Ha
   };
   std::size_t room();
   void send(std::span<const transport::TxFrame> frames);
+  void compare_sent(const Record& record, const transport::TxFrame& frame, std::size_t at, const LocalFrameRecord& was,
+                    std::span<const std::byte> header, std::span<const std::byte> payload) const;
 
   struct Queue {
     ShadowSrq shadow;

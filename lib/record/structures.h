@@ -35,12 +35,20 @@ struct EngineRecord {
   EthAddr mac;
   uint32_t gids, peers;
 };
-/// One frame; its first `kept` bytes follow. Zeros stand for the others.
+/// Frames that differ little (record/alike.h). In place of all their bytes, of each of the `alike` ones behind the
+/// first stand kMiddleBytes from `middle` on, if that is not 0, and its last `tail` bytes.
+struct RunRecord {
+  uint16_t alike = 0;
+  uint8_t tail = 0, middle = 0;
+};
+/// One frame; a RunRecord and its first `kept` bytes follow, and then the frames that are like it. Zeros stand for the
+/// others.
 struct FrameRecord {
   uint16_t length = 0, kept = 0;
   uint8_t lacks_icrc = 0;
 };
-/// One frame of this thread, or one that was sent; its header follows.
+/// One frame of this thread, or one that was sent; a RunRecord, its header and its kept payload follow, and then the
+/// frames that are like it.
 struct LocalFrameRecord {
   uint32_t payload_length = 0;
   uint32_t raw_receiver = 0;
@@ -149,9 +157,9 @@ struct FlowRecord {
   wire::FlowPattern pattern{};
 };
 
-inline constexpr std::array kSizes{sizeof(EngineRecord),     sizeof(EngineSettings), sizeof(QpRecord),
-                                   sizeof(SrqRecord),        sizeof(ModifyRecord),   sizeof(HandleRecord),
-                                   sizeof(CompletionRecord), sizeof(FlowRecord),     sizeof(LocalFrameRecord)};
+inline constexpr std::array kSizes{
+    sizeof(EngineRecord), sizeof(EngineSettings),   sizeof(QpRecord),   sizeof(SrqRecord),        sizeof(ModifyRecord),
+    sizeof(HandleRecord), sizeof(CompletionRecord), sizeof(FlowRecord), sizeof(LocalFrameRecord), sizeof(RunRecord)};
 
 /// Of the payload of HELLO and SACK, which the engine builds and reads, the bytes that are kept.
 inline constexpr uint32_t kMostKept = 160;

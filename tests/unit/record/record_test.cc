@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "record/alike.h"
 #include "tests/support/recording.h"
 #include "tests/support/test_endpoint.h"
 #include "transport/qp/srq.h"
@@ -247,6 +248,34 @@ TEST_F(RecordTest, SharedReceiveQueuesComeAndGo) {
 }
 
 // A keyframe that fits into no part ends the recording. Earlier records stay.
+// Memory that is recorded is memory that is written: a message of a busy flow takes no more than its request, and what
+// is its own of its headers.
+TEST_F(RecordTest, AMessageOfAFlowTakesFewBytes) {
+  const auto [source, target, requester, responder] = connect();
+  const Sge here = source.sge(0, 8);
+  const auto post = [&] {
+    for (uint64_t i = 0; i < 32; ++i) {
+      ASSERT_TRUE(requester.post_send({.wr_id = i,
+                                       .opcode = WrOpcode::rdma_write,
+                                       .flags = i == 31 ? SendFlags(SendFlag::signaled) : SendFlags(),
+                                       .sges = {&here, 1},
+                                       .remote_addr = target.va() + i * 8,
+                                       .rkey = target.key()}));
+    }
+    exchange();
+  };
+  post();
+  const uint64_t before = left_recording_.recorder().written();
+  post();
+  const uint64_t bytes = left_recording_.recorder().written() - before;
+  const uint64_t request = sizeof(uint16_t) + sizeof(queues::SendWqe) + sizeof(Sge);
+  const uint64_t headers = 4 + wire::kRethBytes + record::kMiddleBytes;
+  constexpr uint64_t kOfTheBurst = 40;
+  EXPECT_LE(bytes / 32, request + headers + kOfTheBurst);
+  expect_same(left_recording_);
+  expect_same(right_recording_);
+}
+
 TEST_F(RecordTest, TooManyQueuePairsEndARecording) {
   Recording small(50'000);
   {
