@@ -36,4 +36,12 @@ inline Translation check_access(const KeySlot& slot, PdId pd, uint64_t address, 
   return check_bounds(slot, address, length);
 }
 
+/// The same for a region that is described.
+inline Translation check_access(const RegionSpec& region, PdId pd, uint64_t address, uint64_t length,
+                                AccessFlags needed) {
+  KeySlot slot;
+  slot.set(region);
+  return check_access(slot, pd, address, length, needed);
+}
+
 }  // namespace uroce::memory

@@ -33,7 +33,32 @@ RegionTable::RegionTable(uint32_t max_regions, const Secret& seed)
   for (std::size_t left = free_.size(); left > 1; --left) std::swap(free_[left - 1], free_[draw.below(left)]);
 }
 
-RegionTable::RegionTable(KeyLookups& elsewhere) : RegionTable(kMinRegions, Secret(0)) { elsewhere_ = &elsewhere; }
+RegionTable::RegionTable(KeyLookups& elsewhere, uint32_t learns) : RegionTable(learns, Secret(0)) {
+  elsewhere_ = &elsewhere;
+}
+
+void RegionTable::learn(Key key, const RegionSpec& region) {
+  Slot& slot = slots_[slot_of(key)];
+  if (slot.key.load(std::memory_order_relaxed) != 0) return;
+  slot.set(region);
+  slot.key.store(key, std::memory_order_release);
+}
+
+void RegionTable::unlearn(Key key) {
+  Slot& slot = slots_[slot_of(key)];
+  if (slot.key.load(std::memory_order_relaxed) == key) slot.key.store(0, std::memory_order_release);
+}
+
+std::optional<RegionSpec> RegionTable::region(Key key) const {
+  const Slot& slot = slots_[slot_of(key)];
+  if (key == 0 || slot.key.load(std::memory_order_acquire) != key) return std::nullopt;
+  if (slot.window.load(std::memory_order_relaxed) != 0) return std::nullopt;
+  return RegionSpec{.pd = slot.pd.load(std::memory_order_relaxed),
+                    .address = slot.address.load(std::memory_order_relaxed),
+                    .length = slot.length.load(std::memory_order_relaxed),
+                    .host = slot.host,
+                    .access = slot.access_flags()};
+}
 
 [[gnu::cold]] Translation RegionTable::translate_elsewhere(Key key, PdId pd, uint64_t address, uint64_t length,
                                                            AccessFlags needed, uint32_t qpn) const {
@@ -196,6 +221,7 @@ bool RegionTable::suspend(Key key) {
   Slot& slot = slots_[slot_of(key)];
   if (key == 0 || slot.issued != key) return false;
   slot.key.store(0, std::memory_order_release);
+  changes_.fetch_add(1, std::memory_order_release);
   return true;
 }
 
@@ -212,6 +238,7 @@ bool RegionTable::remove(Key key) {
   if (key == 0 || slot.issued != key) return false;
   if (slot.window.load(std::memory_order_relaxed) != 0 && !slot.is_null()) end_window(slot);
   slot.key.store(0, std::memory_order_release);
+  changes_.fetch_add(1, std::memory_order_release);
   slot.issued = 0;
   slot.removed = key;
   --used_;
@@ -228,8 +255,9 @@ AccessResult RegionTable::invalidate(Key key, PdId pd, uint32_t qpn) {
   if (!slot.access_flags().has(Access::remote_invalidate)) return AccessResult::not_permitted;
   // The control thread may remove the same key at this moment.
   Key expected = key;
-  return slot.key.compare_exchange_strong(expected, 0, std::memory_order_acq_rel) ? AccessResult::ok
-                                                                                  : AccessResult::bad_key;
+  if (!slot.key.compare_exchange_strong(expected, 0, std::memory_order_acq_rel)) return AccessResult::bad_key;
+  changes_.fetch_add(1, std::memory_order_release);
+  return AccessResult::ok;
 }
 
 AccessResult RegionTable::check_key(Key key, PdId pd, AccessFlags needed, uint32_t qpn) const {

@@ -63,7 +63,8 @@ struct KeyNumbers {
   std::vector<uint32_t> free{};  ///< slots, oldest first
 };
 
-/// A table without keys of its own asks this (core/tape.h of the transport). The functions are as RegionTable's.
+/// A table without keys of its own asks this of keys that it has not learnt (core/tape.h of the transport). The
+/// functions are as RegionTable's.
 class KeyLookups {
  public:
   virtual ~KeyLookups() = default;
@@ -76,8 +77,12 @@ class KeyLookups {
 
 class RegionTable {
  public:
-  /// A table without keys, for engines: each look-up asks `elsewhere`, which outlives it.
-  explicit RegionTable(KeyLookups& elsewhere);
+  /// A table without keys, for one engine: each look-up asks `elsewhere`, which outlives it, until learn() was told of
+  /// the key. `learns`: about so many keys.
+  explicit RegionTable(KeyLookups& elsewhere, uint32_t learns = 2);
+  /// From now on a look-up of `key` finds this region here, if there is room, until unlearn().
+  void learn(Key key, const RegionSpec& region);
+  void unlearn(Key key);
   /// `max_regions`: 2..2^20, rounded up to a power of two. The keys follow from `seed`: any number of them does not
   /// tell another one, and they are the same in a replay.
   RegionTable(uint32_t max_regions, const Secret& seed);
@@ -113,6 +118,12 @@ class RegionTable {
   /// Allocates an unbound window and returns its first key. Free it with remove() and retire(). It takes a place in the
   /// table as a region does. Errors: as add().
   Result<Key> add_window(PdId pd, WindowType type, const KeyState* as = nullptr);
+
+  /// The region of a key for another table to learn; nullopt: it has none, or a null region, or is a window's. The
+  /// answer holds until changes() tells something else. Any thread.
+  std::optional<RegionSpec> region(Key key) const;
+  /// Tells another number after a key has ceased to open its region. Any thread.
+  uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
 
   /// For add() and its like of another table, while no engine binds or invalidates. `key`: as issued.
   KeyState state(Key key) const;
@@ -183,6 +194,7 @@ class RegionTable {
   SecretPermutation permute_;
   uint32_t used_ = 0;
   std::unique_ptr<Slot[]> slots_;
+  std::atomic<uint64_t> changes_{0};
   // By slot: 0 where it is as new. numbers() has engines wait, and reading all slots would take milliseconds.
   std::vector<uint8_t> touched_;
   std::deque<uint32_t> free_;  // oldest first; slots that add() took with a given key may be among them

@@ -22,6 +22,8 @@ constexpr uint32_t kMostLongWindows = 1u << 16;
 constexpr uint32_t kMostBurst = 1024;
 constexpr uint32_t kMostPayload = 65535;
 constexpr uint32_t kQpns = 1u << 24;
+// More than any address space has.
+constexpr uint64_t kMostRegion = uint64_t{1} << 57;
 
 struct Range {
   const char* name;
@@ -89,6 +91,10 @@ void check(const Record& record, const LocalFrameRecord& frame) {
 
 void check(const Record& record, const DoorbellRecord& doorbell) {
   check_ranges(record, {{"client", doorbell.client, 0, transport::Owners::kMaxClients - 1}});
+}
+
+void check(const Record& record, const RegionRecord& region) {
+  check_ranges(record, {{"length", region.length, 0, kMostRegion}, {"alignment", region.alignment, 0, 7}});
 }
 
 void check(const Record& record, const CheckRecord& check) {

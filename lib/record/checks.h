@@ -27,6 +27,7 @@ void check(const Record& record, const Nanos& now);
 void check(const Record& record, const EngineRecord& engine);
 void check(const Record& record, const LocalFrameRecord& frame);
 void check(const Record& record, const DoorbellRecord& doorbell);
+void check(const Record& record, const RegionRecord& region);
 void check(const Record& record, const CheckRecord& check);
 void check(const Record& record, const HandleRecord& handle);
 void check(const Record& record, const QpRecord& qp);

@@ -10,12 +10,14 @@ namespace uroce::record {
 
 std::string_view name_of(Kind kind) {
   static constexpr std::array<std::string_view, static_cast<std::size_t>(Kind::count)> kNames{
-      "nothing",    "engine",       "queue state", "QP state",   "end of state", "more state",   "end",
-      "frames",     "local frames", "raw frames",  "poll",       "idle poll",    "bad ICRC",     "doorbell",
-      "sends",      "recvs",        "SRQ recvs",   "SRQ limit",  "room",         "check",        "key operation",
-      "bytes",      "handle",       "sent",        "completion", "event",        "attach",       "detach",
-      "modify",     "adopt",        "unknown",     "ring",       "ring gone",    "shared queue", "shared queue gone",
-      "attach SRQ", "detach SRQ",   "GIDs",        "whole",      "route",        "groups",       "rules"};
+      "nothing",    "engine",     "queue state",  "QP state",      "end of state", "more state",
+      "end",        "frames",     "local frames", "raw frames",    "poll",         "idle poll",
+      "bad ICRC",   "doorbell",   "sends",        "recvs",         "SRQ recvs",    "SRQ limit",
+      "room",       "region",     "check",        "key operation", "bytes",        "handle",
+      "sent",       "completion", "event",        "attach",        "detach",       "modify",
+      "adopt",      "unknown",    "ring",         "ring gone",     "shared queue", "shared queue gone",
+      "attach SRQ", "detach SRQ", "GIDs",         "whole",         "route",        "groups",
+      "rules"};
   const auto index = static_cast<std::size_t>(kind);
   return index < kNames.size() ? kNames[index] : "unknown";
 }

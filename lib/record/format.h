@@ -36,7 +36,8 @@ enum class Kind : uint16_t {
   srq_recvs,
   srq_limit,
   room,    ///< of the sink
-  check,   ///< a look-up of a key that failed, or found no usual memory
+  region,  ///< one at the first look-up of its key; small kRegionsGone: all must be looked up anew
+  check,   ///< of another key, a look-up that failed or found no usual memory
   key,     ///< the result of another operation on a key
   taken,   ///< bytes of memory that others write
   handle,  ///< an address handle as it was found
@@ -82,6 +83,9 @@ uint64_t build_of();
 /// Of Kind::engine, in Head::small.
 inline constexpr uint16_t kWithHandles = 1;  ///< the engine has address handles
 inline constexpr uint16_t kAfterGap = 2;     ///< what stands before it does not lead here
+
+/// Of Kind::region, likewise.
+inline constexpr uint16_t kRegionsGone = 1;
 
 /// Why a replay ends before the end of its recording.
 struct Stop {

@@ -211,6 +211,12 @@ Described describe(const Record& record) {
       return {.text = fmt::format("srq={:#x} limit={}", srq, parts.get<uint32_t>())};
     }
     case Kind::room: return {.text = fmt::format("{}", parts.get<uint64_t>())};
+    case Kind::region: {
+      if (record.small == kRegionsGone) return {.text = "all are looked up anew"};
+      const auto region = read<RegionRecord>(record);
+      return {.text = fmt::format("key={:#x} pd={} va={:#x} length={} access={:#x}", region.key, region.pd,
+                                  region.address, region.length, region.access)};
+    }
     case Kind::check: {
       const auto check = read<CheckRecord>(record);
       return {.text = fmt::format("look-up {}: {}{}{}", check.after, name_of(check.result), check.null ? " null" : "",

@@ -85,6 +85,7 @@ void Recorder::on_end(const transport::QpEnd& end) {
   for (const auto& [srq, shadow] : srqs_) keyed.srqs.emplace_back(srq, shadow.get());
   // A replay that begins here has found none.
   known_handles_.clear();
+  forget_regions();
   checks_ = handle_checks_ = 0;
   groups_seen_ = engine_->groups().revision();
   flows_seen_ = std::as_const(*engine_).flows().revision();
@@ -147,9 +148,10 @@ void Recorder::taken(std::span<std::byte> bytes) { out_.put(Kind::taken, 0, std:
 uint8_t Recorder::complete(transport::CqWriter& cq, const queues::Cqe& cqe, bool solicited,
                            transport::EngineEvents& events) {
   // A program that polls the completion finds room in its ring.
-  if (Qp* qp = engine_->qps().find(cqe.qpn); qp != nullptr) {
-    give_slots(*qp);
-    watch(*qp);
+  if (completed_ == nullptr || completed_->qpn != cqe.qpn) completed_ = engine_->qps().find(cqe.qpn);
+  if (completed_ != nullptr) {
+    give_slots(*completed_);
+    watch(*completed_);
   }
   const auto written = static_cast<uint8_t>(cq.write_itself(cqe, solicited, events));
   out_.put(Kind::completion, written, CompletionRecord{.cq = cq.id(), .cqe = cqe});
@@ -161,16 +163,40 @@ void Recorder::on_async_event(AsyncEventType type, uint32_t object) {
   real_events_->on_async_event(type, object);
 }
 
+// The engine's table has not learnt the key.
 memory::Translation Recorder::translate(memory::Key key, memory::PdId pd, uint64_t address, uint64_t length,
                                         AccessFlags needed, uint32_t qpn) {
+  auto known = regions_.find(key);
+  if (known == regions_.end()) {
+    if (const auto region = real_keys_->region(key)) known = learn(key, *region);
+  }
+  if (known != regions_.end()) return memory::check_access(known->second, pd, address, length, needed);
   ++checks_;
   const memory::Translation place = real_keys_->translate(key, pd, address, length, needed, qpn);
   const bool misaligned = reinterpret_cast<uintptr_t>(place.host) % sizeof(uint64_t) != 0 && length == sizeof(uint64_t);
-  if (place.result == memory::AccessResult::ok && place.host != nullptr && !misaligned) [[likely]]
-    return place;
+  if (place.result == memory::AccessResult::ok && place.host != nullptr && !misaligned) return place;
   const bool null = place.host == nullptr;
   out_.put(Kind::check, 0, CheckRecord{std::exchange(checks_, 0), place.result, null, misaligned});
   return place;
+}
+
+Recorder::Regions::iterator Recorder::learn(memory::Key key, const memory::RegionSpec& region) {
+  keys_.learn(key, region);
+  out_.put(
+      Kind::region, 0,
+      RegionRecord{.key = key,
+                   .pd = region.pd,
+                   .address = region.address,
+                   .length = region.length,
+                   .access = region.access.bits(),
+                   .alignment = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(region.host) % sizeof(uint64_t))});
+  return regions_.emplace(key, region).first;
+}
+
+// A replay, too, knows none any more.
+void Recorder::forget_regions() {
+  for (const auto& [key, region] : regions_) keys_.unlearn(key);
+  regions_.clear();
 }
 
 memory::AccessResult Recorder::check_key(memory::Key key, memory::PdId pd, AccessFlags needed, uint32_t qpn) {
@@ -181,6 +207,7 @@ memory::AccessResult Recorder::check_key(memory::Key key, memory::PdId pd, Acces
 
 memory::AccessResult Recorder::invalidate(memory::Key key, memory::PdId pd, uint32_t qpn) {
   const memory::AccessResult result = real_keys_->invalidate(key, pd, qpn);
+  if (result == memory::AccessResult::ok && regions_.erase(key) != 0) keys_.unlearn(key);
   out_.put(Kind::key, static_cast<uint16_t>(result));
   return result;
 }

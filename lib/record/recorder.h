@@ -27,7 +27,7 @@ class Recorder final : public transport::Tape, memory::KeyLookups, transport::Ha
  public:
   /// `memory` is laid out (record/writer.h) and outlives this. When a keyframe does not fit into it, the engine goes on
   /// and no more is recorded.
-  explicit Recorder(std::span<std::byte> memory) : out_(memory), keys_(*this), handles_(*this) {}
+  explicit Recorder(std::span<std::byte> memory) : out_(memory), keys_(*this, kRegionsAtHand), handles_(*this) {}
   ~Recorder() override;
 
   uint64_t written() const { return out_.written(); }
@@ -89,6 +89,12 @@ class Recorder final : public transport::Tape, memory::KeyLookups, transport::Ha
   void on_async_event(AsyncEventType type, uint32_t object) override;
   void on_wrong_key(const Gid& peer, uint32_t qpn) override { real_events_->on_wrong_key(peer, qpn); }
   void on_end(const transport::QpEnd& end) override;
+
+  // A look-up of one of these costs no more than in an engine that is not recorded.
+  static constexpr uint32_t kRegionsAtHand = 1024;
+  using Regions = std::unordered_map<memory::Key, memory::RegionSpec>;
+  Regions::iterator learn(memory::Key key, const memory::RegionSpec& region);
+  void forget_regions();
 
   // --- Handed to the sink ---------------------------------------------------------------------------------------
   class Sink final : public transport::FrameSink {
@@ -155,11 +161,14 @@ class Recorder final : public transport::Tape, memory::KeyLookups, transport::Ha
   std::vector<transport::Qp*> watched_;                     // may have something to tell their applications
   std::size_t next_watched_ = 0;
   const transport::Qp* detaching_ = nullptr;
+  transport::Qp* completed_ = nullptr;  // of the newest completion
   std::vector<transport::Qp*> again_;   // take receives that were posted without a doorbell
   std::unordered_map<uint32_t, HandleRecord> known_handles_;
   std::unordered_map<uint32_t, transport::AddressHandle> found_handles_;
   std::vector<std::pair<transport::DoorbellFrom, uint32_t>> tokens_;
   std::vector<Run> runs_;  // of the burst that is being written
+  Regions regions_;        // that were looked up since the last keyframe; keys_ has learnt most of them
+  uint64_t regions_seen_ = 0;
   uint64_t checks_ = 0;
   uint64_t handle_checks_ = 0;
   uint32_t groups_seen_ = 0, flows_seen_ = 0;

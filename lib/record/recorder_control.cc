@@ -16,6 +16,13 @@ void Recorder::begin(transport::Engine& engine) {
 
 // Groups and rules change seldom, so a change writes all of them.
 void Recorder::write_tables() {
+  // A key that goes during a call opens its region until the call ends, as it may for any engine before its quiescent
+  // point.
+  if (const uint64_t changes = real_keys_->changes(); changes != regions_seen_) [[unlikely]] {
+    regions_seen_ = changes;
+    forget_regions();
+    out_.put(Kind::region, kRegionsGone);
+  }
   const transport::MulticastGroups& groups = engine_->groups();
   if (groups.revision() != groups_seen_) [[unlikely]] {
     groups_seen_ = groups.revision();
@@ -68,6 +75,7 @@ void Recorder::on_removed(Qp& qp) {
   }
   ShadowQp& shadow = *found->second;
   give_slots(qp);
+  completed_ = nullptr;
   std::erase(watched_, &qp);
   std::erase(again_, &qp);
   const uint32_t sq_next = qp.tx.sq.next();

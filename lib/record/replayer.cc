@@ -373,13 +373,35 @@ void Replayer::on_async_event(AsyncEventType type, uint32_t object) {
   ++report_.events;
 }
 
-memory::Translation Replayer::translate(memory::Key key, memory::PdId, uint64_t address, uint64_t length,
+memory::Translation Replayer::translate(memory::Key key, memory::PdId pd, uint64_t address, uint64_t length,
                                         AccessFlags needed, uint32_t) {
-  const memory::Translation found = look_up(length, needed);
+  const memory::RegionSpec* const region = region_of(key);
+  memory::Translation found =
+      region != nullptr ? memory::check_access(*region, pd, address, length, needed) : look_up(length, needed);
+  // Wherever it is in its region, it is at the beginning of the scratch memory, aligned alike.
+  if (region != nullptr && found.result == memory::AccessResult::ok) {
+    if (length >= scratch_.size()) diverge(in_.peek(), fmt::format("the engine looks {} bytes up", length));
+    found.host = scratch_.data() + reinterpret_cast<uintptr_t>(found.host) % sizeof(uint64_t);
+  }
   if (watch_ != nullptr) {
     watch_->on_lookup({.key = key, .address = address, .length = length, .needed = needed, .result = found.result});
   }
   return found;
+}
+
+// nullptr: none was recorded.
+const memory::RegionSpec* Replayer::region_of(memory::Key key) {
+  if (const auto known = regions_.find(key); known != regions_.end()) return &known->second;
+  if (in_.peek().kind != Kind::region || in_.peek().small == kRegionsGone) return nullptr;
+  const auto was = read<RegionRecord>(in_.peek());
+  if (was.key != key) return nullptr;
+  take(Kind::region);
+  const memory::RegionSpec region{.pd = was.pd,
+                                  .address = was.address,
+                                  .length = was.length,
+                                  .host = scratch_.data() + was.alignment,
+                                  .access = AccessFlags::from_bits(was.access)};
+  return &regions_.emplace(key, region).first->second;
 }
 
 memory::Translation Replayer::look_up(uint64_t length, AccessFlags needed) {
@@ -406,6 +428,7 @@ memory::AccessResult Replayer::key_result() {
 
 memory::AccessResult Replayer::invalidate(memory::Key key, memory::PdId, uint32_t) {
   const memory::AccessResult result = key_result();
+  if (result == memory::AccessResult::ok) regions_.erase(key);
   if (watch_ != nullptr) watch_->on_lookup({.key = key, .result = result, .invalidates = true});
   return result;
 }

@@ -124,6 +124,7 @@ class Replayer final : public transport::Tape, memory::KeyLookups, transport::Ha
   memory::AccessResult invalidate(memory::Key key, memory::PdId, uint32_t) override;
   bool bind(const memory::BindSpec&) override { return take(Kind::key).small != 0; }
   const transport::AddressHandle* find(transport::AddressHandleId id, memory::PdId pd) override;
+  const memory::RegionSpec* region_of(memory::Key key);
   memory::AccessResult key_result();
   memory::Translation look_up(uint64_t length, AccessFlags needed);
 
@@ -220,6 +221,7 @@ class Replayer final : public transport::Tape, memory::KeyLookups, transport::Ha
   Sink sink_{*this};
   std::map<uint32_t, transport::AddressHandle> known_handles_;
   std::map<uint32_t, HandleRecord> found_handles_;
+  std::map<memory::Key, memory::RegionSpec> regions_;
   uint64_t checks_ = 0;
   uint64_t handle_checks_ = 0;
   // Memory of which the engine reads and writes what nobody looks at.

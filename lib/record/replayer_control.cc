@@ -39,6 +39,11 @@ bool Replayer::play_input(const Record& record) {
       engine_->hand_in({bell.ring, bell.client}, bell.token);
       return true;
     }
+    case Kind::region: {
+      if (record.small != kRegionsGone) return false;  // the engine asks for it
+      regions_.clear();
+      return true;
+    }
     case Kind::groups: set_groups(record); return true;
     case Kind::flows: set_flows(record); return true;
     default: return false;

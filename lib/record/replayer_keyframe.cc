@@ -62,6 +62,7 @@ void Replayer::check_keyframe(const Record& keyframe) {
   Keyed keyed{.engine = *engine_, .qps = {}, .srqs = {}};
   for (auto& [qpn, qp] : qps_) keyed.qps.emplace_back(qp.qp.get(), &qp.shadow);
   for (auto& [id, queue] : srqs_) keyed.srqs.emplace_back(&queue.srq, &queue.shadow);
+  regions_.clear();
   checks_ = handle_checks_ = 0;
   Record record = keyframe;
   bool first = true;

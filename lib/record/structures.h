@@ -70,8 +70,15 @@ struct SlotsRecord {
   uint32_t first = 0;  ///< position of the first slot
   uint32_t slots = 0;
 };
+struct RegionRecord {
+  memory::Key key = 0;
+  memory::PdId pd = 0;
+  uint64_t address = 0, length = 0;
+  uint32_t access = 0;     ///< AccessFlags
+  uint32_t alignment = 0;  ///< of its first byte, modulo 8
+};
 struct CheckRecord {
-  uint64_t after = 0;  ///< look-ups since the last such record, with this
+  uint64_t after = 0;  ///< look-ups of keys without a region since the last such record, with this
   memory::AccessResult result{};
   bool null = false;        ///< no memory
   bool misaligned = false;  ///< for atomic operations
@@ -157,9 +164,10 @@ struct FlowRecord {
   wire::FlowPattern pattern{};
 };
 
-inline constexpr std::array kSizes{
-    sizeof(EngineRecord), sizeof(EngineSettings),   sizeof(QpRecord),   sizeof(SrqRecord),        sizeof(ModifyRecord),
-    sizeof(HandleRecord), sizeof(CompletionRecord), sizeof(FlowRecord), sizeof(LocalFrameRecord), sizeof(RunRecord)};
+inline constexpr std::array kSizes{sizeof(EngineRecord),     sizeof(EngineSettings), sizeof(QpRecord),
+                                   sizeof(SrqRecord),        sizeof(ModifyRecord),   sizeof(HandleRecord),
+                                   sizeof(CompletionRecord), sizeof(FlowRecord),     sizeof(LocalFrameRecord),
+                                   sizeof(RunRecord),        sizeof(RegionRecord)};
 
 /// Of the payload of HELLO and SACK, which the engine builds and reads, the bytes that are kept.
 inline constexpr uint32_t kMostKept = 160;

@@ -1,7 +1,7 @@
 // A tape stands between an engine and all that its own state does not determine, while the engine is recorded or
 // replayed (lib/record). An engine without a tape never looks for one on the data path: a tape's engine is in a mode of
-// its own, its completion queues are stopped, and its keys and address handles are in no table, so that each of them
-// goes the rare way, which finds the tape.
+// its own, its completion queues are stopped, its address handles are in no table, and its table of keys has those
+// alone that the tape has told it, so that each of the others goes the rare way, which finds the tape.
 #pragma once
 
 #include <cstddef>

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -380,6 +381,64 @@ TEST(RegionTableThreads, LookUpsSeeWholeRegistrationsOnly) {
   stop = true;
   for (auto& t : readers) t.join();
   EXPECT_EQ(torn.load(), 0u);
+}
+
+/// Counts the look-ups that a table does not answer itself.
+struct Asked : KeyLookups {
+  explicit Asked(RegionTable& real) : table(real) {}
+  Translation translate(Key key, PdId pd, uint64_t address, uint64_t length, AccessFlags needed,
+                        uint32_t qpn) override {
+    ++times;
+    return table.translate(key, pd, address, length, needed, qpn);
+  }
+  AccessResult check_key(Key key, PdId pd, AccessFlags needed, uint32_t qpn) override {
+    return table.check_key(key, pd, needed, qpn);
+  }
+  AccessResult invalidate(Key key, PdId pd, uint32_t qpn) override { return table.invalidate(key, pd, qpn); }
+  bool bind(const BindSpec& what) override { return table.bind(what); }
+  RegionTable& table;
+  int times = 0;
+};
+
+TEST_F(RegionTableTest, ATableAnswersForTheKeysThatItHasLearnt) {
+  Asked asked(table_);
+  RegionTable learner(asked, 4);
+  const Key key = table_.add(spec(0x10000, 4096, Access::local_write)).value();
+  const auto look_up = [&](PdId pd, uint64_t address, AccessFlags needed) {
+    return learner.translate(key, pd, address, 8, needed);
+  };
+  EXPECT_EQ(look_up(7, 0x10010, {}).host, buffer_.data() + 0x10);
+  EXPECT_EQ(asked.times, 1);
+  learner.learn(key, table_.region(key).value());
+  EXPECT_EQ(look_up(7, 0x10010, {}).host, buffer_.data() + 0x10);
+  EXPECT_EQ(look_up(8, 0x10010, {}).result, AccessResult::wrong_domain);
+  EXPECT_EQ(look_up(7, 0x10ffc, {}).result, AccessResult::out_of_bounds);
+  EXPECT_EQ(look_up(7, 0x10010, Access::remote_read).result, AccessResult::not_permitted);
+  EXPECT_EQ(asked.times, 1);
+  learner.unlearn(key);
+  EXPECT_EQ(look_up(7, 0x10010, {}).result, AccessResult::ok);
+  EXPECT_EQ(asked.times, 2);
+}
+
+// A table that has learnt a key must hear when it opens nothing any more.
+TEST_F(RegionTableTest, EachEndOfARegionIsAChange) {
+  const AccessFlags access = kAll | Access::remote_invalidate;
+  uint64_t seen = table_.changes();
+  const auto changed = [&] { return std::exchange(seen, table_.changes()) != table_.changes(); };
+  const Key key = table_.add(spec(0, 64, access)).value();
+  EXPECT_EQ(table_.region(key)->length, 64u);
+  EXPECT_FALSE(changed());
+  ASSERT_TRUE(table_.suspend(key));
+  EXPECT_TRUE(changed());
+  EXPECT_FALSE(table_.region(key).has_value());
+  ASSERT_TRUE(table_.resume(key, spec(0, 32, access)));
+  EXPECT_EQ(table_.region(key)->length, 32u);
+  ASSERT_EQ(table_.invalidate(key, 7), AccessResult::ok);
+  EXPECT_TRUE(changed());
+  ASSERT_TRUE(table_.remove(key));
+  EXPECT_TRUE(changed());
+  EXPECT_FALSE(table_.region(table_.add_null(7).value()).has_value());
+  EXPECT_FALSE(table_.region(0).has_value());
 }
 
 TEST_F(RegionTableTest, AnotherTableGoesOnWithItsKeys) {
