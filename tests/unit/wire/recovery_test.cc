@@ -170,7 +170,7 @@ TEST(RecoveryText, NonCanonicalPayloadIsWrittenAsBytes) {
   Packet packet;
   packet.bth.opcode = Opcode::hello;
   std::vector<std::byte> hello = bytes_of(sample_hello());
-  hello[19] = std::byte{1};
+  hello[5] = std::byte{3};  // one of these bits means nothing
   packet.payload = hello;
   EXPECT_EQ(to_text(packet), "HELLO qp=0x0 psn=0 payload=20");
   hello.resize(4);
