@@ -57,7 +57,9 @@ class Case(verbs.Case):
         """The queue pair's packet script, which passes."""
         script = self.directory / "script.txt"
         said = self.replay(file, "--qp", qpn, "--script", script)
-        self.assertNotIn("left out", said)
+        # A frame with a corrupted header may be no packet, and is dropped.
+        left_out = {line for line in said.splitlines() if line.startswith("left out")}
+        self.assertLessEqual(left_out, {"left out: received frames that are no packets, of all queue pairs"})
         passed = self.finish(self.start([PACKET_SCRIPT, script]), 120)
         self.assertEqual(passed.splitlines(), ["1 scripts, 0 failed"] * 2)
         return script.read_text()
