@@ -10,13 +10,11 @@
 #include <fmt/format.h>
 
 #include "record/checks.h"
-#include "record/frames.h"
 
 namespace uroce::record {
 namespace {
 
 using transport::Engine;
-using transport::TxFrame;
 
 // More than any look-up opens. Pages that nothing touches take no memory.
 constexpr std::size_t kScratchBytes = std::size_t{1} << 32;
@@ -152,9 +150,9 @@ void Replayer::note_call(Nanos now) {
 void Replayer::play(const Record& record) {
   if (play_input(record) || play_control(record)) return;
   switch (record.kind) {
-    case Kind::frames: return play_frames(record);
+    case Kind::frames:
+    case Kind::raw_frames: return play_frames(record);
     case Kind::local_frames: return play_local_frames(record);
-    case Kind::raw_frames: return play_raw_frames(record);
     case Kind::poll: return play_poll(record);
     case Kind::idle: {
       now_ = read<Nanos>(record);
@@ -183,94 +181,8 @@ void Replayer::play_handed_over() {
     const bool frames = record.kind == Kind::local_frames || record.kind == Kind::raw_frames;
     if (play_input(record)) continue;
     if (!frames) diverge(record, "the engine does not come to this point");
-    record.kind == Kind::local_frames ? play_local_frames(record) : play_raw_frames(record);
+    record.kind == Kind::local_frames ? play_local_frames(record) : play_frames(record);
   }
-}
-
-struct Replayer::Burst {
-  std::vector<std::vector<std::byte>> bytes;
-  std::vector<transport::RxFrame> frames;
-};
-
-Replayer::Burst Replayer::read_frames(const Record& record, Parts& parts, bool icrcs) {
-  Burst burst;
-  const auto count = parts.get<uint32_t>();
-  if (count > kMostFrames) refuse(record, fmt::format("it has {} frames", count));
-  const auto bad = bad_icrcs_.find(record.number);
-  while (burst.frames.size() < count) {
-    const auto head = parts.get<FrameRecord>();
-    const auto left = static_cast<uint32_t>(count - burst.frames.size());
-    for (RunReader run(record, parts, std::min(head.kept, head.length), left); run.has_more();) {
-      const auto kept = run.next(parts);
-      const bool wrong = bad != bad_icrcs_.end() && bad->second.contains(static_cast<uint32_t>(burst.frames.size()));
-      std::vector<std::byte>& frame = burst.bytes.emplace_back(head.length);
-      std::ranges::copy(kept, frame.begin());
-      burst.frames.push_back({.bytes = frame, .lacks_icrc = head.lacks_icrc != 0});
-      if (icrcs && kept.size() != frame.size()) set_icrc(frame, wrong);
-    }
-  }
-  for (const transport::RxFrame& frame : burst.frames) show(true, frame.bytes);
-  report_.frames_in += count;
-  return burst;
-}
-
-void Replayer::play_frames(const Record& record) {
-  Parts parts(record);
-  const auto now = read<Nanos>(record, parts);
-  note_call(now);
-  const Burst burst = read_frames(record, parts, true);
-  engine_->untape();
-  engine_->on_frames(burst.frames, now);
-  engine_->retape();
-  play_to_end();
-}
-
-void Replayer::play_raw_frames(const Record& record) {
-  Parts parts(record);
-  const auto now = read<Nanos>(record, parts);
-  if (record.small > static_cast<uint16_t>(transport::FrameTakers::sniffers)) refuse(record, "its takers are unknown");
-  note_call(now);
-  const Burst burst = read_frames(record, parts, false);
-  engine_->untape();
-  engine_->on_raw_frames(burst.frames, now, static_cast<transport::FrameTakers>(record.small));
-  engine_->retape();
-  play_to_end();
-}
-
-void Replayer::play_local_frames(const Record& record) {
-  Parts parts(record);
-  const auto now = read<Nanos>(record, parts);
-  note_call(now);
-  const auto count = parts.get<uint32_t>();
-  if (count > kMostFrames) refuse(record, fmt::format("it has {} frames", count));
-  std::vector<TxFrame> frames(count);
-  std::vector<transport::PayloadSpan> spans(frames.size());
-  for (std::size_t i = 0; i < frames.size();) {
-    const auto head = read<LocalFrameRecord>(record, parts);
-    if (head.raw != 0) refuse(record, "a frame in it is a raw one");
-    RunReader run(record, parts, head.header_length, static_cast<uint32_t>(frames.size() - i));
-    const auto kept = parts.bytes(head.kept);
-    const bool whole = kept.size() == head.payload_length;
-    for (; run.has_more(); ++i) {
-      TxFrame& frame = frames[i];
-      std::ranges::copy(run.next(parts), frame.header.begin());
-      spans[i] = {whole ? kept.data() : scratch_.data(), head.payload_length};
-      frame.payload = &spans[i];
-      frame.payload_length = head.payload_length;
-      frame.header_length = head.header_length;
-      frame.payload_spans = head.payload_length != 0 ? 1 : 0;
-      frame.pad = head.pad;
-      frame.l3_offset = head.l3_offset;
-      frame.ip_version = head.ip_version;
-      frame.loopback = head.loopback != 0;
-      show_sent(frame, true);
-    }
-  }
-  report_.frames_in += frames.size();
-  engine_->untape();
-  engine_->on_local_frames(frames, now);
-  engine_->retape();
-  play_to_end();
 }
 
 void Replayer::play_poll(const Record& record) {
@@ -280,57 +192,6 @@ void Replayer::play_poll(const Record& record) {
   engine_->poll(sink_, now);
   engine_->retape();
   play_to_end();
-}
-
-std::size_t Replayer::room() { return static_cast<std::size_t>(Parts(take(Kind::room)).get<uint64_t>()); }
-
-// `at`: of the burst.
-void Replayer::compare_sent(const Record& record, const TxFrame& frame, std::size_t at, const LocalFrameRecord& was,
-                            std::span<const std::byte> header, std::span<const std::byte> payload) const {
-  const LocalFrameRecord is = record_of(frame);
-  const bool same = was == is && (is.kept == 0 || std::memcmp(payload.data(), frame.payload->data, is.kept) == 0);
-  if (same && std::ranges::equal(header, std::span(frame.header).first(frame.header_length))) return;
-  diverge(record, fmt::format("frame {} of the burst differs: {} bytes of headers and {} of payload; recorded were {} "
-                              "and {}",
-                              at + 1, is.header_length, is.payload_length, was.header_length, was.payload_length));
-}
-
-void Replayer::send(std::span<const TxFrame> frames) {
-  const Record record = take(Kind::sent);
-  Parts parts(record);
-  parts.get<Nanos>();
-  const auto count = parts.get<uint32_t>();
-  if (count != frames.size()) {
-    diverge(record, fmt::format("the engine sends a burst of {} frames; the recording has {}", frames.size(), count));
-  }
-  for (std::size_t i = 0; i < frames.size();) {
-    const auto was = parts.get<LocalFrameRecord>();
-    RunReader run(record, parts, was.header_length, static_cast<uint32_t>(frames.size() - i));
-    const auto payload = parts.bytes(was.kept);
-    for (; run.has_more(); ++i) {
-      compare_sent(record, frames[i], i, was, run.next(parts), payload);
-      ++report_.frames_out;
-      show_sent(frames[i], false);
-    }
-  }
-  play_handed_over();
-  engine_->untape();
-}
-
-void Replayer::show(bool in, std::span<const std::byte> frame) {
-  ++passing_;
-  if (watch_ == nullptr || stops_) return;
-  stops_ = !watch_->on_frame({.number = passing_, .in = in, .now = now_, .frame = frame}, *engine_);
-}
-
-void Replayer::show_sent(const TxFrame& frame, bool in) {
-  if (watch_ == nullptr) {
-    ++passing_;
-    return;
-  }
-  const LocalFrameRecord record = record_of(frame);
-  const auto payload = record.kept == 0 ? std::span<const std::byte>() : std::span(frame.payload->data, record.kept);
-  show(in, whole_frame(record, std::span(frame.header).first(frame.header_length), payload));
 }
 
 // --- Met by a call ----------------------------------------------------------------------------------------------
@@ -371,90 +232,6 @@ void Replayer::on_async_event(AsyncEventType type, uint32_t object) {
                                 was.type, was.object));
   }
   ++report_.events;
-}
-
-memory::Translation Replayer::translate(memory::Key key, memory::PdId pd, uint64_t address, uint64_t length,
-                                        AccessFlags needed, uint32_t) {
-  const memory::RegionSpec* const region = region_of(key);
-  memory::Translation found =
-      region != nullptr ? memory::check_access(*region, pd, address, length, needed) : look_up(length, needed);
-  // Wherever it is in its region, it is at the beginning of the scratch memory, aligned alike.
-  if (region != nullptr && found.result == memory::AccessResult::ok) {
-    if (length >= scratch_.size()) diverge(in_.peek(), fmt::format("the engine looks {} bytes up", length));
-    found.host = scratch_.data() + reinterpret_cast<uintptr_t>(found.host) % sizeof(uint64_t);
-  }
-  if (watch_ != nullptr) {
-    watch_->on_lookup({.key = key, .address = address, .length = length, .needed = needed, .result = found.result});
-  }
-  return found;
-}
-
-// nullptr: none was recorded.
-const memory::RegionSpec* Replayer::region_of(memory::Key key) {
-  if (const auto known = regions_.find(key); known != regions_.end()) return &known->second;
-  if (in_.peek().kind != Kind::region || in_.peek().small == kRegionsGone) return nullptr;
-  const auto was = read<RegionRecord>(in_.peek());
-  if (was.key != key) return nullptr;
-  take(Kind::region);
-  const memory::RegionSpec region{.pd = was.pd,
-                                  .address = was.address,
-                                  .length = was.length,
-                                  .host = scratch_.data() + was.alignment,
-                                  .access = AccessFlags::from_bits(was.access)};
-  return &regions_.emplace(key, region).first->second;
-}
-
-memory::Translation Replayer::look_up(uint64_t length, AccessFlags needed) {
-  ++checks_;
-  if (length >= scratch_.size()) diverge(in_.peek(), fmt::format("the engine looks {} bytes up", length));
-  if (in_.peek().kind != Kind::check) return {memory::AccessResult::ok, scratch_.data()};
-  const auto was = read<CheckRecord>(in_.peek());
-  if (was.after != checks_) return {memory::AccessResult::ok, scratch_.data()};
-  const Record record = take(Kind::check);
-  checks_ = 0;
-  if (was.result != memory::AccessResult::ok) return {was.result, nullptr};
-  // As RegionTable::translate() says: of a null region reads find zeros, and writes no place.
-  if (was.null && needed != AccessFlags(Access::local_write)) refuse(record, "memory is missing that is used");
-  return {was.result, was.null ? nullptr : scratch_.data() + (was.misaligned ? 1 : 0)};
-}
-
-memory::AccessResult Replayer::key_result() {
-  const Record record = take(Kind::key);
-  const auto result = static_cast<memory::AccessResult>(record.small);
-  if (record.small > static_cast<uint16_t>(memory::AccessResult::out_of_bounds))
-    refuse(record, "its result is unknown");
-  return result;
-}
-
-memory::AccessResult Replayer::invalidate(memory::Key key, memory::PdId, uint32_t) {
-  const memory::AccessResult result = key_result();
-  if (result == memory::AccessResult::ok) regions_.erase(key);
-  if (watch_ != nullptr) watch_->on_lookup({.key = key, .result = result, .invalidates = true});
-  return result;
-}
-
-const transport::AddressHandle* Replayer::find(transport::AddressHandleId id, memory::PdId) {
-  ++handle_checks_;
-  if (in_.peek().kind == Kind::handle) {
-    if (const auto told = read<HandleRecord>(in_.peek()); told.after == handle_checks_) {
-      take(Kind::handle);
-      found_handles_[id] = told;
-      handle_checks_ = 0;
-    }
-  }
-  const auto found = found_handles_.find(id);
-  if (found == found_handles_.end()) diverge(in_.peek(), fmt::format("the engine looks address handle {} up", id));
-  const HandleRecord& record = found->second;
-  if (!record.found) return nullptr;
-  transport::AddressHandle& handle = known_handles_[id];
-  handle.pd = record.pd;
-  handle.route = record.route;
-  handle.dst_mac.store(record.dst_mac);
-  handle.dgid = record.dgid;
-  handle.flow_label = record.flow_label;
-  handle.loopback = record.loopback;
-  handle.multicast = record.multicast;
-  return &handle;
 }
 
 }  // namespace uroce::record

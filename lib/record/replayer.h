@@ -182,7 +182,6 @@ class Replayer final : public transport::Tape, memory::KeyLookups, transport::Ha
   void play_to_end();
   void play_handed_over();
   void play_frames(const Record& record);
-  void play_raw_frames(const Record& record);
   void play_local_frames(const Record& record);
   void play_poll(const Record& record);
   void note_call(Nanos now);
