@@ -13,6 +13,10 @@ struct Part {
   std::vector<std::byte> records;
 };
 
+bool is_used(std::span<const std::byte> memory) {
+  return reinterpret_cast<const PartHead*>(memory.data())->number.load(std::memory_order_acquire) != 0;
+}
+
 // As it stands, unless it is overwritten meanwhile.
 std::optional<Part> read_part(std::span<const std::byte> memory) {
   const auto& head = *reinterpret_cast<const PartHead*>(memory.data());
@@ -56,14 +60,16 @@ std::optional<Collected> collect(std::span<const std::byte> memory) {
   const auto& head = *reinterpret_cast<const FileHead*>(memory.data());
   const std::size_t room = memory.size() - sizeof head;
   const uint64_t part_bytes = head.part_bytes;
-  if (head.parts == 0 || part_bytes < kLeastPart || part_bytes % 8 != 0 || part_bytes > room / head.parts) {
+  const uint32_t count = head.parts;
+  if (count == 0 || part_bytes < kLeastPart || part_bytes % 8 != 0 || part_bytes > room / count) {
     return std::nullopt;
   }
   std::vector<Part> parts;
-  for (uint32_t i = 0; i < head.parts; ++i) {
-    if (auto part = read_part(memory.subspan(sizeof head + i * part_bytes, part_bytes))) {
-      parts.push_back(std::move(*part));
-    }
+  const auto part_at = [=](uint32_t i) { return memory.subspan(sizeof head + i * part_bytes, part_bytes); };
+  // They fill in order. While the last one is empty, so are all behind another empty one.
+  const bool came_round = is_used(part_at(count - 1));
+  for (uint32_t i = 0; i < count && (came_round || is_used(part_at(i))); ++i) {
+    if (auto part = read_part(part_at(i))) parts.push_back(std::move(*part));
   }
   std::ranges::sort(parts, {}, &Part::number);
   std::size_t first = parts.size();
