@@ -57,6 +57,7 @@ struct Plan {
     if (world.congestion != CongestionAlgorithm::none) world.connection.timeout = 14;
     world.xrc = random.chance(0.15);
     if (world.xrc) world.both_ways = false;
+    if (random.chance(0.5)) world.plb_rounds = static_cast<uint32_t>(1 + random.below(3));
   }
 };
 
@@ -74,14 +75,15 @@ bool run_one(uint64_t seed, uint64_t ops, bool verbose, bool trace) {
     std::printf(
         "%s seed=%llu ops=%llu: recovery=%s/%s parking=%u qps=%u both_ways=%d xrc=%d loopback=%d slow_receiver=%d "
         "mtu=%u "
-        "window=%u congestion=%s mark=%.2f "
+        "window=%u congestion=%s plb_rounds=%u mark=%.2f "
         "drop=%.3f burst=%.4f plain=%.3f duplicate=%.3f reorder=%.3f corrupt=%.3f frames=%llu virtual_ms=%lld%s%s%s\n",
         good ? "ok  " : "FAIL", static_cast<unsigned long long>(seed), static_cast<unsigned long long>(ops),
         name(plan.world.retransmission[0]), name(plan.world.retransmission[1]), plan.world.parking_frames,
         plan.world.qps, plan.world.both_ways, plan.world.xrc, plan.world.loopback, plan.world.slow_receiver,
         mtu_bytes(plan.world.connection.mtu), plan.world.window_packets, settings::name(plan.world.congestion).data(),
-        plan.rates.mark, plan.rates.drop, plan.rates.burst, plan.rates.plain, plan.rates.duplicate, plan.rates.reorder,
-        plan.rates.corrupt, static_cast<unsigned long long>(world.network().frames_sent()),
+        plan.world.plb_rounds, plan.rates.mark, plan.rates.drop, plan.rates.burst, plan.rates.plain,
+        plan.rates.duplicate, plan.rates.reorder, plan.rates.corrupt,
+        static_cast<unsigned long long>(world.network().frames_sent()),
         static_cast<long long>(world.network().now().count() / 1'000'000), violation.empty() ? "" : ": ",
         violation.c_str(), world.failures().c_str());
   }

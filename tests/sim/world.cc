@@ -18,6 +18,7 @@ World::World(const WorldOptions& options, FaultPolicy& faults)
     host.engine.long_windows = 64;  // beyond what the hosts need, and quickly made
     host.engine.settings.retransmission = options.retransmission[i];
     host.engine.settings.congestion.algorithm = options.congestion;
+    host.engine.settings.congestion.plb_rounds = options.plb_rounds;
     host.engine.settings.parking_frames = options.parking_frames;
     host.engine.plain_path = options.plain_path;
     host.engine.seed = options.seed * 2 + i;

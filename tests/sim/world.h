@@ -26,6 +26,7 @@ struct WorldOptions {
   /// The left and the right host's.
   std::array<Retransmission, 2> retransmission{Retransmission::go_back_n, Retransmission::go_back_n};
   CongestionAlgorithm congestion = CongestionAlgorithm::none;
+  uint32_t plb_rounds = 0;
   uint32_t parking_frames = 1024;
   uint32_t max_regions = 1024;  ///< of each host
   /// Chance that a burst goes to its receiver as descriptors, as between engines of one thread, when no frame is on its
