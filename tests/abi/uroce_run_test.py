@@ -7,6 +7,7 @@ LIBIBVERBS is a drop-in library over a stack in the process, so that no daemon i
 script stands in for it.
 """
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -162,11 +163,15 @@ class UroceRun(unittest.TestCase):
 
     def test_a_killed_runs_folder_is_removed(self):
         """By the next run; the folder of one that still runs stays."""
+        def end_group(leader):
+            with contextlib.suppress(ProcessLookupError):  # all may have ended with it
+                os.killpg(leader, signal.SIGKILL)
+
         def start():
             run = subprocess.Popen(self.command("sh", "-c", "echo up; exec sleep 600"), env=self.environment,
                                    stdout=subprocess.PIPE, text=True, start_new_session=True)
             self.addCleanup(run.wait)
-            self.addCleanup(os.killpg, run.pid, signal.SIGKILL)
+            self.addCleanup(end_group, run.pid)
             self.assertEqual(run.stdout.readline(), "up\n")
             self.addCleanup(run.stdout.close)
             return run
