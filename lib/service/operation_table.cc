@@ -124,7 +124,8 @@ void wait_unless_gone(const Program& program, std::chrono::nanoseconds time) {
 Result<void> suffer_faults(const ClientState& client, const Call& call) {
   Faults* const faults = client.server.ports().faults.get();
   if (faults == nullptr || !call.answered) return {};
-  const std::string_view device = client.session != nullptr ? client.session->device()->config().name : "";
+  std::string_view device;
+  if (client.session != nullptr) device = client.session->device()->config().name;
   const auto fault = faults->on_call(call.op, device, client.peer.command, client.peer.pid);
   if (!fault) return {};
   if (fault->delay.count() != 0) wait_unless_gone(client.program, fault->delay);
