@@ -128,7 +128,7 @@ template <class FrameAt>
     }
     return to;
   };
-  constexpr std::size_t kBthRest = wire::Bth::kBytes - kBthSame;
+  static constexpr std::size_t kBthRest = wire::Bth::kBytes - kBthSame;
   if (run.record.middle == 0) return write([] { return std::size_t{0}; }, [tail] { return tail; });
   const auto ipv4 = [] { return kMiddleBytes; };
   switch (tail) {
