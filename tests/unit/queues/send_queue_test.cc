@@ -177,7 +177,7 @@ TEST_F(SendQueueTest, UnknownFlagsDoNotReachTheRing) {
 TEST(SendOpcodes, EveryTypeTakesItsOwn) {
   test::OwnedRing ring{16, send_stride(kCap.max_send_sge, kCap.max_inline_data)};
   for (const QpType type : {QpType::rc, QpType::uc, QpType::ud}) {
-    SendQueue queue(ring.place, type, kCap, nullptr, {nullptr, 16}, kQpn);
+    SendQueue queue(ring.place, type, kCap, nullptr, {}, kQpn);
     for (int i = 0; i < 16; ++i) {
       const auto opcode = static_cast<WrOpcode>(i);
       EXPECT_EQ(queue.put({.opcode = opcode}), offers(type, opcode) ? 0 : EINVAL) << i;

@@ -16,7 +16,7 @@ FlowPattern pattern(const FlowRule& rule) {
   EXPECT_TRUE(made) << made.error().text;
   return made.value_or(FlowPattern{});
 }
-bool takes(const FlowRule& rule, const Bytes& frame) { return pattern(rule).matches(flow_key(frame)); }
+bool takes(const FlowRule& rule, const FrameBytes& frame) { return pattern(rule).matches(flow_key(frame)); }
 
 TEST(FlowKey, EthernetFieldsMatchUnderTheirMasks) {
   FlowRule rule;
@@ -39,8 +39,8 @@ TEST(FlowKey, ATagIsLookedThrough) {
   rule.layers = FlowLayer::ipv4 | FlowLayer::udp;
   rule.value.destination_port = 5678;
   rule.mask.destination_port = 0xffff;
-  const Bytes plain = ports(ipv4(ethernet(0x0800)), 1234, 5678);
-  const Bytes tagged = ports(ipv4(ethernet(0x0800, {0xb00c})), 1234, 5678);
+  const FrameBytes plain = ports(ipv4(ethernet(0x0800)), 1234, 5678);
+  const FrameBytes tagged = ports(ipv4(ethernet(0x0800, {0xb00c})), 1234, 5678);
   EXPECT_TRUE(takes(rule, plain));
   EXPECT_TRUE(takes(rule, tagged));
   rule.value.vlan_tag = 0x000c;
@@ -97,7 +97,7 @@ TEST(FlowKey, PortsNeedATransportHeader) {
 }
 
 TEST(FlowKey, DefaultRulesTakeGroupsOrAll) {
-  Bytes to_group = ethernet(0x88b5);
+  FrameBytes to_group = ethernet(0x88b5);
   to_group[0] = std::byte{1};
   EXPECT_TRUE(takes({.type = FlowType::mc_default}, to_group));
   EXPECT_FALSE(takes({.type = FlowType::mc_default}, ethernet(0x88b5)));

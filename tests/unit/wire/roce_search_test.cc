@@ -11,7 +11,7 @@
 namespace uroce::wire {
 namespace {
 
-bool carries(const Bytes& frame) { return may_carry_roce(frame, true); }
+bool carries(const FrameBytes& frame) { return may_carry_roce(frame, true); }
 
 TEST(RoceSearch, FindsThePortBehindTagsOptionsAndExtensions) {
   EXPECT_TRUE(carries(ports(ipv4(ethernet(0x0800)), 0xc000, 4791)));
@@ -22,12 +22,12 @@ TEST(RoceSearch, FindsThePortBehindTagsOptionsAndExtensions) {
   EXPECT_TRUE(carries(ports(ipv4(ethernet(0x0800), {.fragment = 0x2000}), 0xc000, 4791))) << "the first fragment";
   EXPECT_TRUE(carries(ports(ipv6(ethernet(0x86dd)), 0xc000, 4791)));
   for (const uint8_t extension : {0, 43, 60, 135}) {
-    Bytes frame = ipv6(ethernet(0x86dd), extension);
+    FrameBytes frame = ipv6(ethernet(0x86dd), extension);
     add(frame, {17, 1});  // 16 bytes
     frame.resize(frame.size() + 14);
     EXPECT_TRUE(carries(ports(frame, 0xc000, 4791))) << int{extension};
   }
-  Bytes fragment = ipv6(ethernet(0x86dd), 44);
+  FrameBytes fragment = ipv6(ethernet(0x86dd), 44);
   add(fragment, {17, 0, 0, 1, 0, 0, 0, 0});
   EXPECT_TRUE(carries(ports(fragment, 0xc000, 4791)));
 }
@@ -38,13 +38,13 @@ TEST(RoceSearch, LeavesOthersAlone) {
   EXPECT_FALSE(carries(ports(ipv4(ethernet(0x0800), {.protocol = 6}), 1, 4791)));
   EXPECT_FALSE(carries(ports(ipv4(ethernet(0x0800), {.fragment = 7}), 1, 4791))) << "a later fragment has no ports";
   EXPECT_FALSE(carries(ports(ethernet(0x88b5), 1, 4791)));
-  Bytes fragment = ipv6(ethernet(0x86dd), 44);
+  FrameBytes fragment = ipv6(ethernet(0x86dd), 44);
   add(fragment, {17, 0, 1, 1, 0, 0, 0, 0});
   EXPECT_FALSE(carries(ports(fragment, 0xc000, 4791)));
 }
 
 TEST(RoceSearch, HeadersBeyondTheBeginningCount) {
-  const Bytes whole = ports(ipv6(ethernet(0x86dd)), 0xc000, 5678);
+  const FrameBytes whole = ports(ipv6(ethernet(0x86dd)), 0xc000, 5678);
   for (std::size_t bytes = 14; bytes < 14 + 40 + 4; ++bytes) {
     EXPECT_TRUE(may_carry_roce(std::span(whole).first(bytes), false)) << bytes;
     EXPECT_FALSE(may_carry_roce(std::span(whole).first(bytes), true)) << bytes << ": no receiver reads further";
@@ -57,7 +57,7 @@ TEST(RoceSearch, FindsAllThatIsSteeredAsRoce) {
   Random random(kSeed);
   uint32_t found = 0;
   for (int i = 0; i < 200'000; ++i) {
-    Bytes frame;
+    FrameBytes frame;
     switch (random.next() % 4) {
       case 0: frame = ports(ipv4(ethernet(0x0800), {.option_words = uint32_t(random.next() % 11)}), 1, 4791); break;
       case 1: frame = ports(ipv4(ethernet(0x0800, {1})), 1, 4791); break;
@@ -70,7 +70,7 @@ TEST(RoceSearch, FindsAllThatIsSteeredAsRoce) {
     frame.resize(random.next() % (frame.size() + 1));
     (void)flow_key(frame);  // under sanitizers: reads nothing outside
     const bool whole = frame.size() <= kRoceSearchBytes;
-    const bool may = may_carry_roce(whole ? frame : Bytes(frame.begin(), frame.begin() + kRoceSearchBytes), whole);
+    const bool may = may_carry_roce(whole ? frame : FrameBytes(frame.begin(), frame.begin() + kRoceSearchBytes), whole);
     if (peek(frame).kind != Peek::Kind::roce) continue;
     ++found;
     EXPECT_TRUE(may) << "seed " << kSeed << ", frame " << i;

@@ -47,20 +47,20 @@ const Vector kVectors6[] = {
 };
 
 constexpr std::size_t kIp = 14;
-Bytes frame4(const Vector& from, uint8_t protocol, uint16_t fragment = 0) {
-  Bytes frame = ports(ipv4(ethernet(0x0800), {.protocol = protocol, .fragment = fragment}), from.source_port,
-                      from.destination_port);
+FrameBytes frame4(const Vector& from, uint8_t protocol, uint16_t fragment = 0) {
+  FrameBytes frame = ports(ipv4(ethernet(0x0800), {.protocol = protocol, .fragment = fragment}), from.source_port,
+                           from.destination_port);
   std::memcpy(&frame[kIp + 12], &from.source.bytes[12], 4);
   std::memcpy(&frame[kIp + 16], &from.destination.bytes[12], 4);
   return frame;
 }
-Bytes frame6(const Vector& from, uint8_t protocol) {
-  Bytes frame = ports(ipv6(ethernet(0x86dd), protocol), from.source_port, from.destination_port);
+FrameBytes frame6(const Vector& from, uint8_t protocol) {
+  FrameBytes frame = ports(ipv6(ethernet(0x86dd), protocol), from.source_port, from.destination_port);
   std::memcpy(&frame[kIp + 8], from.source.bytes.data(), 16);
   std::memcpy(&frame[kIp + 24], from.destination.bytes.data(), 16);
   return frame;
 }
-uint32_t hash_of(const Bytes& frame, RxHashFields fields) { return rx_hash({fields, kRssKey}, flow_key(frame)); }
+uint32_t hash_of(const FrameBytes& frame, RxHashFields fields) { return rx_hash({fields, kRssKey}, flow_key(frame)); }
 
 TEST(RxHash, IsThatOfTheVerificationSuite) {
   for (const Vector& vector : kVectors4) {
@@ -90,10 +90,10 @@ TEST(RxHash, IsOfTheFieldsThatTheFrameHas) {
 
 TEST(RxHash, FieldsFollowEachOtherWithoutGaps) {
   const Vector& vector = kVectors4[1];
-  const Bytes frame = frame4(vector, kUdpProtocol);
+  const FrameBytes frame = frame4(vector, kUdpProtocol);
   const std::span<const std::byte> bytes(frame);
   EXPECT_EQ(hash_of(frame, ipv4_destination), toeplitz(kRssKey, bytes.subspan(kIp + 16, 4)));
-  Bytes joined(bytes.begin() + kIp + 12, bytes.begin() + kIp + 16);
+  FrameBytes joined(bytes.begin() + kIp + 12, bytes.begin() + kIp + 16);
   joined.insert(joined.end(), bytes.begin() + kIp + 22, bytes.begin() + kIp + 24);
   EXPECT_EQ(hash_of(frame, ipv4_source | udp_destination_port), toeplitz(kRssKey, joined));
 }
@@ -109,7 +109,7 @@ TEST(RxHash, FragmentsOfADatagramStayTogether) {
 }
 
 TEST(RxHash, UsesTheWholeKey) {
-  Bytes last(kMaxHashInput);
+  FrameBytes last(kMaxHashInput);
   last.back() = std::byte{1};
   // Bit 287 of the input adds bits 287 to 318 of the key.
   EXPECT_EQ(toeplitz(kRssKey, last), uint32_t{0xbeac01fa} >> 1 | 1u << 31);
