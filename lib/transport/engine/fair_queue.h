@@ -139,7 +139,7 @@ class FairQueue {
       auto& [qps, qp_turn_left, done, last, user, deficit, link] = client;
       auto number = static_cast<uint32_t>(user != nullptr ? user - users_.data() + 1 : 0);
       uint32_t qpn = last != nullptr ? last->qpn : 0;
-      archive("user", number, 0, static_cast<uint32_t>(users));
+      archive("user", number, 1, static_cast<uint32_t>(users));
       archive("qp_turn_left", qp_turn_left);
       archive("done", done);
       archive("last", qpn);

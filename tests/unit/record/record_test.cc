@@ -191,6 +191,29 @@ TEST_F(RecordTest, RecordsThatNoRecorderWritesAreRefused) {
   EXPECT_PRED2(has, small, "all rings together have");
 }
 
+// Before the queues are restored, a client may have no place in them.
+TEST_F(RecordTest, ADoorbellWithinAKeyframeIsRefused) {
+  connect();
+  exchange();
+  std::vector<std::byte> records = left_recording_.records();
+  for (std::size_t at = 0; at < records.size();) {
+    record::Head head;
+    std::memcpy(&head, records.data() + at, sizeof head);
+    if (head.kind == record::Kind::key_end) {
+      const record::DoorbellRecord bell{.ring = 1, .token = 0x11, .client = 1};
+      const record::Head bells{sizeof bell, record::Kind::doorbell, 0};
+      std::vector<std::byte> more(sizeof bells + record::padded(sizeof bell));
+      std::memcpy(more.data(), &bells, sizeof bells);
+      std::memcpy(more.data() + sizeof bells, &bell, sizeof bell);
+      records.insert(records.begin() + static_cast<std::ptrdiff_t>(at), more.begin(), more.end());
+      break;
+    }
+    at += sizeof head + record::padded(head.bytes);
+  }
+  const std::string found = record::Replayer(records).run().divergence.value_or("bit-exact");
+  EXPECT_NE(found.find("this is no part of a keyframe"), std::string::npos) << found;
+}
+
 // The newest part is always there, and a replay begins with the oldest keyframe.
 TEST_F(RecordTest, AFullRecordingGoesOnWithTheOldestPart) {
   constexpr std::size_t kSmall = 100'000;
