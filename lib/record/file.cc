@@ -47,7 +47,8 @@ Result<std::unique_ptr<FileRecorder>> FileRecorder::make(const std::string& fold
         code, fmt::format("cannot record into {}: no room for {} bytes ({}); give another folder, or fewer bytes", path,
                           bytes, std::strerror(code)));
   }
-  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  // The data path meets no page for the first time.
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
   if (memory == MAP_FAILED) return failed("map", path);
   const std::span<std::byte> mapped(static_cast<std::byte*>(memory), bytes);
   FileHead& head = lay_out(mapped);
