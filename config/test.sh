@@ -78,7 +78,7 @@ choose() {
 
 targets=() names=()
 if [ $sanitize != no ]; then
-  # clang takes six tenths of GCC's time for it, and warns of other faults. Both compilers' tests look for GCC's macro.
+  # clang takes six tenths of GCC's time for it, and finds other faults. Tests look for the macro, which only GCC defines.
   CXX=clang++-19 configure build-sanitize -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false \
     "-Dcpp_args=['-fno-sanitize-recover=all','-fno-omit-frame-pointer','-D__SANITIZE_ADDRESS__']"
   virtual='unit-(base|wire|net|memory|queues|faults|validate|transport|loss|congestion)$|(script|sim|fuzz)-'

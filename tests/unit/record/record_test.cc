@@ -143,23 +143,29 @@ TEST_F(RecordTest, AnotherFrameIsFound) {
   EXPECT_NE(report.divergence->find(" of the burst differs"), std::string::npos) << *report.divergence;
 }
 
+/// Where the first record of a kind begins; the end if there is none.
+std::size_t find_record(std::span<const std::byte> records, record::Kind kind) {
+  std::size_t at = 0;
+  while (at < records.size()) {
+    record::Head head;
+    std::memcpy(&head, records.data() + at, sizeof head);
+    if (head.kind == kind) break;
+    at += sizeof head + record::padded(head.bytes);
+  }
+  return at;
+}
+
 /// Changes the first record of a kind, and replays it.
 template <class T, class Change>
 std::string replay_changed(std::span<const std::byte> records, record::Kind kind, Change&& change,
                            std::size_t at_byte = 0) {
   std::vector<std::byte> other(records.begin(), records.end());
-  for (std::size_t at = 0; at < other.size();) {
-    record::Head head;
-    std::memcpy(&head, other.data() + at, sizeof head);
-    at += sizeof head;
-    if (head.kind == kind) {
-      T value;
-      std::memcpy(static_cast<void*>(&value), other.data() + at + at_byte, sizeof value);
-      change(value);
-      std::memcpy(other.data() + at + at_byte, &value, sizeof value);
-      break;
-    }
-    at += record::padded(head.bytes);
+  if (const std::size_t at = find_record(records, kind); at < other.size()) {
+    std::byte* const place = other.data() + at + sizeof(record::Head) + at_byte;
+    T value;
+    std::memcpy(static_cast<void*>(&value), place, sizeof value);
+    change(value);
+    std::memcpy(place, &value, sizeof value);
   }
   return record::Replayer(other).run().divergence.value_or("bit-exact");
 }
@@ -196,20 +202,14 @@ TEST_F(RecordTest, ADoorbellWithinAKeyframeIsRefused) {
   connect();
   exchange();
   std::vector<std::byte> records = left_recording_.records();
-  for (std::size_t at = 0; at < records.size();) {
-    record::Head head;
-    std::memcpy(&head, records.data() + at, sizeof head);
-    if (head.kind == record::Kind::key_end) {
-      const record::DoorbellRecord bell{.ring = 1, .token = 0x11, .client = 1};
-      const record::Head bells{sizeof bell, record::Kind::doorbell, 0};
-      std::vector<std::byte> more(sizeof bells + record::padded(sizeof bell));
-      std::memcpy(more.data(), &bells, sizeof bells);
-      std::memcpy(more.data() + sizeof bells, &bell, sizeof bell);
-      records.insert(records.begin() + static_cast<std::ptrdiff_t>(at), more.begin(), more.end());
-      break;
-    }
-    at += sizeof head + record::padded(head.bytes);
-  }
+  const std::size_t at = find_record(records, record::Kind::key_end);
+  ASSERT_LT(at, records.size());
+  const record::DoorbellRecord bell{.ring = 1, .token = 0x11, .client = 1};
+  const record::Head head{sizeof bell, record::Kind::doorbell, 0};
+  std::vector<std::byte> more(sizeof head + record::padded(sizeof bell));
+  std::memcpy(more.data(), &head, sizeof head);
+  std::memcpy(more.data() + sizeof head, &bell, sizeof bell);
+  records.insert(records.begin() + static_cast<std::ptrdiff_t>(at), more.begin(), more.end());
   const std::string found = record::Replayer(records).run().divergence.value_or("bit-exact");
   EXPECT_NE(found.find("this is no part of a keyframe"), std::string::npos) << found;
 }
