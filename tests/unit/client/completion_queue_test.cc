@@ -1,8 +1,17 @@
+#include <array>
 #include <cerrno>
+#include <cstdio>
+#include <functional>
+#include <utility>
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 
 #include "endpoints.h"
+#include "message/connection.h"
+#include "tests/support/system_calls.h"
 
 namespace uroce {
 namespace {
@@ -45,6 +54,39 @@ TEST_F(CompletionQueueTest, AnArmedQueueRaisesOneEvent) {
   send();
   settle();
   EXPECT_FALSE(b_->channel.wait(0ns)) << "not armed again";
+}
+
+bool kernel_is(int major, int minor) {
+  utsname name{};
+  int has_major = 0, has_minor = 0;
+  return uname(&name) == 0 && std::sscanf(name.release, "%d.%d", &has_major, &has_minor) == 2 &&
+         std::pair(has_major, has_minor) >= std::pair(major, minor);
+}
+
+// Applications that sleep pay for each of these calls with every message (valkey, UCX).
+TEST_F(CompletionQueueTest, AnEventIsRaisedAndTakenByOneSystemCallEach) {
+  send();
+  settle();
+  send();
+  send();
+  const auto calls = test::count_system_calls(std::array<std::function<void()>, 4>{
+      [&] { settle(); }, [&] { must(b_->cq.arm()); }, [&] { settle(); }, [&] { b_->channel.wait(20s); }});
+  ASSERT_EQ(calls.size(), 4u) << "this process may trace no child";
+  EXPECT_EQ(calls[1], 0u) << "to arm";
+  EXPECT_EQ(calls[2], calls[0] + 1) << "to raise";
+  EXPECT_EQ(calls[3], kernel_is(6, 4) ? 1u : 3u) << "to take";
+}
+
+TEST(WakeTest, AnEngineIsWokenByOneSystemCall) {
+  int pipe[2];
+  ASSERT_EQ(pipe2(pipe, O_CLOEXEC | O_NONBLOCK), 0);
+  ASSERT_TRUE(message::write_token(pipe[1]));  // it learns what the kernel knows
+  const auto calls =
+      test::count_system_calls(std::array<std::function<void()>, 1>{[&] { message::write_token(pipe[1]); }});
+  ASSERT_EQ(calls.size(), 1u) << "this process may trace no child";
+  EXPECT_EQ(calls[0], kernel_is(6, 18) ? 1u : 3u);
+  close(pipe[0]);
+  close(pipe[1]);
 }
 
 /// Another completion queue of the second side's channel, with a queue pair that receives.

@@ -1,0 +1,16 @@
+// Counts the system calls of a piece of code.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace uroce::test {
+
+/// Runs `pieces` in their order in a child of this process, which has the calling thread alone, and returns how many
+/// system calls each made. Only what they do to shared memory and to descriptors is left behind. Empty: the child could
+/// not be traced, or a piece ended it.
+std::vector<std::size_t> count_system_calls(std::span<const std::function<void()>> pieces);
+
+}  // namespace uroce::test
