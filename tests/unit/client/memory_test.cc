@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "endpoints.h"
+#include "tests/support/recording.h"
 
 namespace uroce {
 namespace {
@@ -186,6 +187,45 @@ TEST(MemoryRegion, BecomesAnotherUnderTheSameKeys) {
                           .rkey = key}),
             0);
   EXPECT_EQ(test::next(world, a.cq).status, WcStatus::remote_access_error) << "the queue pair's domain is another";
+}
+
+// A recorded engine looks keys up in a table of its own.
+TEST(MemoryRegion, OfARecordedEngineIsLeftAloneBehindItsDeregistration) {
+  std::array<test::Recording, 2> recordings;
+  {
+    test::World world(test::World::Mode::threaded);
+    for (test::Recording& recording : recordings) world.add({.tapes = {recording.tape()}});
+    Side a(world.device(0)), b(world.device(1));
+    const auto own = static_cast<std::byte>(0x5a);
+    std::vector<std::byte> memory(4096);
+    for (int round = 0; round < 50; ++round) {
+      SCOPED_TRACE(round);
+      auto qa = a.make_qp(), qb = b.make_qp();
+      connect(a, qa, b, qb);
+      auto region = std::optional(must(b.pd.register_memory(memory.data(), memory.size(), Side::kAll)));
+      const Sge source = a.mr.sge(0, 4096);
+      constexpr int kWrites = 64;
+      for (int i = 0; i < kWrites; ++i) {
+        ASSERT_EQ(qa.post_send({.opcode = WrOpcode::rdma_write,
+                                .flags = SendFlag::signaled,
+                                .sges = {&source, 1},
+                                .remote_addr = reinterpret_cast<uint64_t>(memory.data()),
+                                .rkey = region->rkey()}),
+                  0);
+      }
+      EXPECT_EQ(test::next(world, a.cq).status, WcStatus::success);
+      region.reset();
+      std::ranges::fill(memory, own);
+      for (int i = 1; i < kWrites; ++i) test::next(world, a.cq);
+      EXPECT_EQ(std::ranges::count(memory, own), 4096);
+    }
+    world.stop();
+  }
+  for (const test::Recording& recording : recordings) {
+    const record::Report report = recording.replay();
+    EXPECT_EQ(report.divergence, std::nullopt) << report.divergence.value_or("");
+    EXPECT_GT(report.frames_in, 0u);
+  }
 }
 
 }  // namespace
