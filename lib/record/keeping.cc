@@ -40,30 +40,24 @@ std::span<const std::byte> bytes_of(const T& value) {
 }
 
 // A part that is overwritten meanwhile is left out.
-bool copy_part(int fd, std::span<const std::byte> memory, std::size_t at) {
-  const auto& from = *reinterpret_cast<const PartHead*>(memory.data());
+bool copy_part(int fd, const PartPlace& place) {
+  const auto seen = look_at_part(place);
+  if (!seen) return true;
   PartHead head;
-  const uint64_t number = from.number.load(std::memory_order_acquire);
-  const uint64_t used = from.used.load(std::memory_order_acquire);
-  if (number == 0 || used > memory.size() - sizeof head) return true;
-  head.number.store(number, std::memory_order_relaxed);
-  head.used.store(used, std::memory_order_relaxed);
-  head.keyframe.store(from.keyframe.load(std::memory_order_acquire), std::memory_order_relaxed);
-  if (!write_at(fd, memory.subspan(sizeof head, used), at + sizeof head)) return false;
-  std::atomic_thread_fence(std::memory_order_acquire);
-  if (from.number.load(std::memory_order_relaxed) != number) return true;
-  return write_at(fd, bytes_of(head), at);
+  head.number.store(seen->number, std::memory_order_relaxed);
+  head.used.store(seen->records.size(), std::memory_order_relaxed);
+  head.keyframe.store(seen->keyframe, std::memory_order_relaxed);
+  if (!write_at(fd, seen->records, place.at + sizeof head)) return false;
+  return !seen->stands() || write_at(fd, bytes_of(head), place.at);
 }
 
 bool copy_all(int fd, std::span<const std::byte> memory) {
-  const auto& head = *reinterpret_cast<const FileHead*>(memory.data());
-  if (ftruncate(fd, static_cast<off_t>(memory.size())) != 0 || !write_at(fd, memory.first(sizeof head), 0))
+  const auto places = find_parts(memory);
+  if (!places || ftruncate(fd, static_cast<off_t>(memory.size())) != 0 ||
+      !write_at(fd, memory.first(sizeof(FileHead)), 0)) {
     return false;
-  for (uint32_t i = 0; i < head.parts; ++i) {
-    const std::size_t at = sizeof head + i * head.part_bytes;
-    if (!copy_part(fd, memory.subspan(at, head.part_bytes), at)) return false;
   }
-  return true;
+  return std::ranges::all_of(*places, [fd](const PartPlace& place) { return copy_part(fd, place); });
 }
 
 struct File {

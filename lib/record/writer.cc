@@ -1,5 +1,6 @@
 #include "record/writer.h"
 
+#include <functional>
 #include <utility>
 
 namespace uroce::record {
@@ -13,23 +14,7 @@ struct Part {
   std::vector<std::byte> records;
 };
 
-bool is_used(std::span<const std::byte> memory) {
-  return reinterpret_cast<const PartHead*>(memory.data())->number.load(std::memory_order_acquire) != 0;
-}
-
-// As it stands, unless it is overwritten meanwhile.
-std::optional<Part> read_part(std::span<const std::byte> memory) {
-  const auto& head = *reinterpret_cast<const PartHead*>(memory.data());
-  const uint64_t number = head.number.load(std::memory_order_acquire);
-  const uint64_t used = head.used.load(std::memory_order_acquire);
-  const uint64_t keyframe = head.keyframe.load(std::memory_order_acquire);
-  if (number == 0 || used > memory.size() - sizeof head || keyframe > used + 1) return std::nullopt;
-  const auto records = memory.subspan(sizeof head, used);
-  Part part{number, keyframe, {records.begin(), records.end()}};
-  std::atomic_thread_fence(std::memory_order_acquire);
-  if (head.number.load(std::memory_order_relaxed) != number) return std::nullopt;
-  return part;
-}
+const PartHead& head_of(std::span<const std::byte> part) { return *reinterpret_cast<const PartHead*>(part.data()); }
 
 // Where keyframes begin, from `from` on. Records that make no sense end it.
 std::vector<std::size_t> find_keyframes(std::span<const std::byte> records, std::size_t from) {
@@ -55,7 +40,12 @@ FileHead& lay_out(std::span<std::byte> memory, uint32_t parts) {
   return *head;
 }
 
-std::optional<Collected> collect(std::span<const std::byte> memory) {
+bool SeenPart::stands() const {
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return head->number.load(std::memory_order_relaxed) == number;
+}
+
+std::optional<std::vector<PartPlace>> find_parts(std::span<const std::byte> memory) {
   if (memory.size() < sizeof(FileHead)) return std::nullopt;
   const auto& head = *reinterpret_cast<const FileHead*>(memory.data());
   const std::size_t room = memory.size() - sizeof head;
@@ -64,12 +54,41 @@ std::optional<Collected> collect(std::span<const std::byte> memory) {
   if (count == 0 || part_bytes < kLeastPart || part_bytes % 8 != 0 || part_bytes > room / count) {
     return std::nullopt;
   }
-  std::vector<Part> parts;
-  const auto part_at = [=](uint32_t i) { return memory.subspan(sizeof head + i * part_bytes, part_bytes); };
+  std::vector<PartPlace> found;
+  const auto add = [&](uint32_t i) {
+    const std::size_t at = sizeof head + i * part_bytes;
+    const auto part = memory.subspan(at, part_bytes);
+    const uint64_t number = head_of(part).number.load(std::memory_order_acquire);
+    if (number != 0) found.emplace_back(number, at, part);
+    return number != 0;
+  };
   // They fill in order. While the last one is empty, so are all behind another empty one.
-  const bool came_round = is_used(part_at(count - 1));
-  for (uint32_t i = 0; i < count && (came_round || is_used(part_at(i))); ++i) {
-    if (auto part = read_part(part_at(i))) parts.push_back(std::move(*part));
+  const bool came_round = add(count - 1);
+  for (uint32_t i = 0; i + 1 < count && (add(i) || came_round); ++i) {
+  }
+  std::ranges::sort(found, std::greater<>(), &PartPlace::number);
+  return found;
+}
+
+std::optional<SeenPart> look_at_part(const PartPlace& place) {
+  const PartHead& head = head_of(place.part);
+  // Before the length, which then has it.
+  const uint64_t keyframe = head.keyframe.load(std::memory_order_acquire);
+  const uint64_t used = head.used.load(std::memory_order_acquire);
+  if (used > place.part.size() - sizeof head || keyframe > used + 1) return std::nullopt;
+  const SeenPart seen{place.number, keyframe, place.part.subspan(sizeof head, used), &head};
+  return seen.stands() ? std::optional(seen) : std::nullopt;
+}
+
+std::optional<Collected> collect(std::span<const std::byte> memory) {
+  const auto places = find_parts(memory);
+  if (!places) return std::nullopt;
+  std::vector<Part> parts;
+  for (const PartPlace& place : *places) {
+    const auto seen = look_at_part(place);
+    if (!seen) continue;
+    Part part{seen->number, seen->keyframe, {seen->records.begin(), seen->records.end()}};
+    if (seen->stands()) parts.push_back(std::move(part));
   }
   std::ranges::sort(parts, {}, &Part::number);
   std::size_t first = parts.size();

@@ -49,6 +49,28 @@ inline constexpr uint32_t kParts = 4;
 /// Makes a head, in memory of zeros. Each part has at least 4096 bytes.
 FileHead& lay_out(std::span<std::byte> memory, uint32_t parts = kParts);
 
+/// A part that is used, and where it is.
+struct PartPlace {
+  uint64_t number = 0;
+  std::size_t at = 0;  ///< in the memory
+  std::span<const std::byte> part;
+};
+/// What it had when somebody looked. That stays so until it is overwritten.
+struct SeenPart {
+  uint64_t number = 0;
+  uint64_t keyframe = 0;               ///< as in its head
+  std::span<const std::byte> records;  ///< those that were whole
+  const PartHead* head = nullptr;
+
+  /// Has nothing overwritten them so far?
+  bool stands() const;
+};
+/// The newest first. `memory` may be written meanwhile. Whoever looks at them in this order misses no record between
+/// two: a part has all its records before the next one begins. nullopt: the memory's head makes no sense.
+std::optional<std::vector<PartPlace>> find_parts(std::span<const std::byte> memory);
+/// nullopt: another one has taken its place, or it makes no sense.
+std::optional<SeenPart> look_at_part(const PartPlace& place);
+
 /// The records in the memory, from the oldest keyframe on.
 struct Collected {
   std::vector<std::byte> records;

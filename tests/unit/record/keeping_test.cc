@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -124,6 +126,44 @@ TEST_F(KeepingTest, APinnedRecordingIsNotOverwritten) {
 }
 
 // It takes the place of the one before, so that many queue pairs are recorded, too.
+// Whoever reads it meanwhile may miss its end and its beginning, and nothing between them.
+TEST_F(KeepingTest, ARecordingThatIsBeingWrittenIsReadWithoutAGap) {
+  std::vector<std::byte> memory(40'000);
+  record::lay_out(memory, 8);
+  std::atomic<bool> over{false};
+  std::jthread writer([&] {
+    record::Writer out(memory);
+    for (uint64_t value = 0; !over.load(std::memory_order_relaxed);) {
+      const bool keyframe = out.wants_keyframe();
+      if (keyframe) out.begin_keyframe();
+      out.put(keyframe ? Kind::engine : Kind::taken, 0, ++value);
+      if (keyframe) out.end_keyframe();
+    }
+  });
+  const auto expect_whole = [](std::span<const std::byte> records) {
+    uint64_t before = 0;
+    for (std::size_t at = sizeof(record::Head); at < records.size(); at += sizeof(record::Head) + sizeof before) {
+      uint64_t value = 0;
+      std::memcpy(&value, records.data() + at, sizeof value);
+      ASSERT_TRUE(before == 0 || value == before + 1) << value << " behind " << before << " at byte " << at;
+      before = value;
+    }
+  };
+  std::size_t read = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const record::Collected all = *record::collect(memory);
+    expect_whole(all.records);
+    read += all.records.size();
+    if (i % 10 != 0) continue;
+    const fs::path copy = folder_ / "copy";
+    ASSERT_TRUE(record::copy_recording(memory, copy));
+    if (const auto kept = record::read_file(copy)) expect_whole(kept->records);
+    fs::remove(copy);
+  }
+  over = true;
+  EXPECT_GT(read, 0u);
+}
+
 TEST_F(KeepingTest, ALargeKeyframeFitsIntoHalfOfTheMemory) {
   for (const auto& [pieces, fits] : {std::pair(30u, true), std::pair(80u, false)}) {
     std::vector<std::byte> memory(100'000);
