@@ -28,7 +28,7 @@ class Doorbells {
 
   /// `client`: who posts, for the caller of poll(). Rings of one `user` share its turns. False: kMaxRings are attached.
   bool attach(queues::DoorbellReader reader, uint32_t id, uint16_t client = 0, uint16_t user = 0) {
-    if (count_ == kMaxRings) return false;
+    if (full()) return false;
     ++count_;
     auto group = std::ranges::find(users_, user, &User::number);
     if (group == users_.end()) group = users_.insert(group, User{.number = user, .rings = {}});
@@ -36,6 +36,7 @@ class Doorbells {
     share_polls();
     return true;
   }
+  bool full() const { return count_ == kMaxRings; }
   /// Another ring of the poster that has ring `id`, under the same number.
   void add(queues::DoorbellReader reader, uint32_t id) {
     for (User& user : users_) {

@@ -202,13 +202,11 @@ bool Engine::has_work() const {
 // --- Clients and their queue pairs ----------------------------------------------------------------------------
 
 bool Engine::attach_doorbells(queues::DoorbellReader reader, uint32_t ring, const Owner& owner) {
+  if (rings().full()) return false;  // before the client has a number, which a replay would not know of
   const uint16_t client = owners_.add(ring, owner);
   traffic_.add(client);
   const uint16_t user = owners_.client(client).user;
-  if (!rings().attach(reader, ring, client, user)) {
-    owners_.remove(ring);
-    return false;
-  }
+  rings().attach(reader, ring, client, user);
   if (config_.tape != nullptr) config_.tape->on_attach_ring(ring, owner);
   if (client == Owners::kOwnProcess) return true;
   dispatcher_.run_queue().set_user(client, user, owners_.weight_of(user));

@@ -299,6 +299,16 @@ TEST_F(RecordTest, AMessageOfAFlowTakesFewBytes) {
   expect_same(right_recording_);
 }
 
+// A replay does not know of it.
+TEST_F(RecordTest, ADoorbellRingWithoutRoomLeavesNoClient) {
+  transport::Engine& engine = left_.engine();
+  uint32_t rings = 0;
+  while (engine.attach_doorbells({}, 1000 + rings)) ++rings;
+  const auto before = engine.image().clients;
+  EXPECT_FALSE(engine.attach_doorbells({}, 1000 + rings, {.user = 7}));
+  EXPECT_EQ(engine.image().clients, before);
+}
+
 TEST_F(RecordTest, TooManyQueuePairsEndARecording) {
   Recording small(50'000);
   {
