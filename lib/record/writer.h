@@ -55,7 +55,7 @@ struct PartPlace {
   std::size_t at = 0;  ///< in the memory
   std::span<const std::byte> part;
 };
-/// What it had when somebody looked. That stays so until it is overwritten.
+/// A part as a reader found it. It stays so until it is overwritten.
 struct SeenPart {
   uint64_t number = 0;
   uint64_t keyframe = 0;               ///< as in its head
@@ -65,8 +65,8 @@ struct SeenPart {
   /// Has nothing overwritten them so far?
   bool stands() const;
 };
-/// The newest first. `memory` may be written meanwhile. Whoever looks at them in this order misses no record between
-/// two: a part has all its records before the next one begins. nullopt: the memory's head makes no sense.
+/// The newest first. `memory` may be written meanwhile. In this order a reader misses no record between two: a part has
+/// all its records before the next one begins. nullopt: the memory's head makes no sense.
 std::optional<std::vector<PartPlace>> find_parts(std::span<const std::byte> memory);
 /// nullopt: another one has taken its place, or it makes no sense.
 std::optional<SeenPart> look_at_part(const PartPlace& place);

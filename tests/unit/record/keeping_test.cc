@@ -126,7 +126,7 @@ TEST_F(KeepingTest, APinnedRecordingIsNotOverwritten) {
 }
 
 // It takes the place of the one before, so that many queue pairs are recorded, too.
-// Whoever reads it meanwhile may miss its end and its beginning, and nothing between them.
+// A reader may miss its end and its beginning, and nothing between them.
 TEST_F(KeepingTest, ARecordingThatIsBeingWrittenIsReadWithoutAGap) {
   std::vector<std::byte> memory(40'000);
   record::lay_out(memory, 8);
