@@ -227,6 +227,7 @@ Described describe(const Record& record) {
     case Kind::handle: return {.text = handle_text(record)};
     case Kind::completion: return completion_text(record);
     case Kind::event: return event_text(record);
+    case Kind::key_qp:
     case Kind::attach: return qp_text(record);
     case Kind::modify: return modify_text(record);
     case Kind::detach:
@@ -238,6 +239,7 @@ Described describe(const Record& record) {
     }
     case Kind::attach_ring: return {.text = owner_text(record)};
     case Kind::detach_ring: return {.text = fmt::format("ring={}", read<ObjectRecord>(record).object)};
+    case Kind::key_srq:
     case Kind::srq: {
       const auto srq = read<SrqRecord>(record);
       return {.text = fmt::format("srq={:#x} entries={} max_sge={} limit={}", srq.id, srq.ring.entries, srq.max_sge,

@@ -240,6 +240,26 @@ TEST_F(RecordTest, AFullRecordingGoesOnWithTheOldestPart) {
   EXPECT_GT(small.replay().keyframes, 0u);
 }
 
+TEST_F(RecordTest, AQueuePairOfAnotherStateIsNamed) {
+  Recording small(100'000);
+  {
+    TestEndpoint host(options(3, small));
+    auto& qp = host.make_qp({.qpn = 0x33});
+    qp.connect({.dest_qpn = 0x44, .sq_psn = 1, .rq_psn = 1}, host.route_to(right_));
+    while (small.collected().keyframes.size() < 2) host.run(now_ += Nanos(1'000'000));
+  }
+  const record::Collected all = small.collected();
+  const auto last = std::span(all.records).subspan(all.keyframes.back());
+  const std::size_t at = find_record(last, record::Kind::key_qp);
+  ASSERT_LT(at, last.size());
+  std::vector<std::byte> other = all.records;
+  // The next slot of its send queue.
+  const std::size_t next = sizeof(record::Head) + sizeof(record::QpRecord) + offsetof(record::RingRecord, next);
+  other[all.keyframes.back() + at + next] ^= std::byte{1};
+  const std::string found = record::Replayer(other).run().divergence.value_or("bit-exact");
+  EXPECT_NE(found.find("the state of queue pair 0x33 differs at byte 8 of"), std::string::npos) << found;
+}
+
 // A replay's keyframes have no queue that the engine has lost sight of.
 TEST_F(RecordTest, SharedReceiveQueuesComeAndGo) {
   Recording recording(1'000'000, 8192);
