@@ -22,6 +22,16 @@ std::unexpected<Error> failed(std::string_view what, const std::string& path) {
   return fail(code, fmt::format("cannot {} {}: {}", what, path, std::strerror(code)));
 }
 
+constexpr const char* kNothing = "nothing is recorded in it; its process ended before the engine began";
+
+// A head, and no record behind it.
+bool has_nothing(std::span<const std::byte> memory) {
+  const auto places = find_parts(memory);
+  if (!places || places->size() != 1) return false;
+  const auto first = look_at_part(places->front());
+  return first && first->number == 1 && first->records.empty();
+}
+
 }  // namespace
 
 std::string file_name(std::string_view device, uint32_t engine, uint32_t pid) {
@@ -125,13 +135,16 @@ Result<Recorded> read_file(const std::string& path) {
   if (memory == MAP_FAILED) return failed("map", path);
   const Mapping mapping({static_cast<std::byte*>(memory), size});
   const auto& head = *static_cast<const FileHead*>(memory);
+  if (head.magic == 0) return refuse(kNothing);
   if (head.magic != FileHead::kMagic) return refuse("its first bytes are others");
   if (head.format != kFormat || head.build != build_of()) {
     return refuse("another version has written it; replay it with the uroce of the uroced that recorded it");
   }
   auto all = collect(mapping.bytes());
   if (!all) return refuse(fmt::format("it was cut: its head tells of more than its {} bytes", size));
-  if (all->keyframes.empty()) return refuse("no state from which to begin is whole in it");
+  if (all->keyframes.empty()) {
+    return refuse(has_nothing(mapping.bytes()) ? kNothing : "no state from which to begin is whole in it");
+  }
   return Recorded{.device = std::string(head.device, strnlen(head.device, sizeof head.device)),
                   .engine = head.engine,
                   .pid = head.pid,

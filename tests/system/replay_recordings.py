@@ -19,6 +19,8 @@ import recordings
 # Not `connections`: it counts the daemon's memory, of which a recording is a part.
 SUITES = ("faults", "clients", "verbs_programs", "crash", "replace", "replace_cm", "daemon_death")
 LEAST = 50
+# What a daemon leaves that was killed while it started.
+NOTHING = ("it has 0 bytes", "nothing is recorded in it")
 HERE = pathlib.Path(__file__).parent
 UROCE = harness.BUILD / "apps" / "uroce" / "uroce"
 
@@ -38,6 +40,8 @@ def replay(file):
     done = subprocess.run([UROCE, "replay", "--json", file], capture_output=True, text=True, timeout=600, check=False)
     dumped = subprocess.run([UROCE, "record", "dump", file], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                             timeout=600, check=False)
+    if any(why in done.stderr for why in NOTHING):
+        return {"divergence": None, "frames_in": 0, "frames_out": 0}
     said = json.loads(done.stdout) if done.stdout else {"divergence": done.stderr.strip(), "frames_in": 0, "frames_out": 0}
     if done.returncode != 0 and said["divergence"] is None:
         said["divergence"] = f"exit code {done.returncode}: {done.stderr.strip()}"

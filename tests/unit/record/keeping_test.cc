@@ -81,6 +81,24 @@ TEST_F(KeepingTest, ADeathIsToldOnce) {
   EXPECT_TRUE(tidy_up().empty());
 }
 
+// The engine begins some time after its recording is made.
+TEST_F(KeepingTest, ARecordingOfAnEngineThatNeverBeganSaysSo) {
+  const auto why = [&](const fs::path& path) { return record::read_file(path).error().text; };
+  const fs::path zeros = folder_ / "zeros";
+  std::ofstream(zeros) << std::string(40'000, '\0');
+  EXPECT_NE(why(zeros).find("nothing is recorded in it"), std::string::npos) << why(zeros);
+  std::vector<std::byte> memory(40'000);
+  record::lay_out(memory);
+  record::Writer out(memory);
+  const fs::path begun = folder_ / "begun";
+  ASSERT_TRUE(record::copy_recording(memory, begun));
+  EXPECT_NE(why(begun).find("nothing is recorded in it"), std::string::npos) << why(begun);
+  out.put(Kind::taken, 0, uint64_t{1});
+  fs::remove(begun);
+  ASSERT_TRUE(record::copy_recording(memory, begun));
+  EXPECT_NE(why(begun).find("no state from which to begin"), std::string::npos) << why(begun);
+}
+
 // Until it is copied, what led to an end stays.
 TEST_F(KeepingTest, APinnedRecordingIsNotOverwritten) {
   std::vector<std::byte> memory(100'000);
