@@ -19,7 +19,7 @@ import recordings
 # Not `connections`: it counts the daemon's memory, of which a recording is a part.
 SUITES = ("faults", "clients", "verbs_programs", "crash", "replace", "replace_cm", "daemon_death")
 LEAST = 50
-# What a daemon leaves that was killed while it started.
+# The reasons of a daemon that was killed while it started.
 NOTHING = ("it has 0 bytes", "nothing is recorded in it")
 HERE = pathlib.Path(__file__).parent
 UROCE = harness.BUILD / "apps" / "uroce" / "uroce"
