@@ -71,10 +71,11 @@ TEST_F(CompletionQueueTest, AnEventIsRaisedAndTakenByOneSystemCallEach) {
   send();
   const auto calls = test::count_system_calls(std::array<std::function<void()>, 4>{
       [&] { settle(); }, [&] { must(b_->cq.arm()); }, [&] { settle(); }, [&] { b_->channel.wait(20s); }});
-  ASSERT_EQ(calls.size(), 4u) << "this process may trace no child";
-  EXPECT_EQ(calls[1], 0u) << "to arm";
-  EXPECT_EQ(calls[2], calls[0] + 1) << "to raise";
-  EXPECT_EQ(calls[3], kernel_is(6, 4) ? 1u : 3u) << "to take";
+  if (!calls) GTEST_SKIP() << "this process may trace no child";
+  ASSERT_EQ(calls->size(), 4u);
+  EXPECT_EQ((*calls)[1], 0u) << "to arm";
+  EXPECT_EQ((*calls)[2], (*calls)[0] + 1) << "to raise";
+  EXPECT_EQ((*calls)[3], kernel_is(6, 4) ? 1u : 3u) << "to take";
 }
 
 TEST(WakeTest, AnEngineIsWokenByOneSystemCall) {
@@ -83,10 +84,10 @@ TEST(WakeTest, AnEngineIsWokenByOneSystemCall) {
   ASSERT_TRUE(message::write_token(pipe[1]));  // it learns what the kernel knows
   const auto calls =
       test::count_system_calls(std::array<std::function<void()>, 1>{[&] { message::write_token(pipe[1]); }});
-  ASSERT_EQ(calls.size(), 1u) << "this process may trace no child";
-  EXPECT_EQ(calls[0], kernel_is(6, 18) ? 1u : 3u);
   close(pipe[0]);
   close(pipe[1]);
+  if (!calls) GTEST_SKIP() << "this process may trace no child";
+  EXPECT_EQ(*calls, std::vector<std::size_t>{kernel_is(6, 18) ? 1u : 3u});
 }
 
 /// Another completion queue of the second side's channel, with a queue pair that receives.
