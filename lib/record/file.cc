@@ -22,7 +22,7 @@ std::unexpected<Error> failed(std::string_view what, const std::string& path) {
   return fail(code, fmt::format("cannot {} {}: {}", what, path, std::strerror(code)));
 }
 
-constexpr const char* kNothing = "nothing is recorded in it; its process ended before the engine began";
+constexpr const char* kNothing = "nothing is recorded in it, because its engine never began";
 
 // A head, and no record behind it.
 bool has_nothing(std::span<const std::byte> memory) {

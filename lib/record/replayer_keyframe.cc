@@ -1,7 +1,5 @@
 // A replay begins at a keyframe, and checks those that it comes to.
 #include <algorithm>
-#include <cstddef>
-#include <cstring>
 
 #include <fmt/format.h>
 
@@ -16,12 +14,6 @@ using transport::Engine;
 
 void need(const Result<void>& restored) {
   if (!restored) throw Stop{Stop::Why::malformed, restored.error().text};
-}
-
-uint32_t qpn_of(std::span<const std::byte> key_qp) {
-  uint32_t qpn = 0;
-  std::memcpy(&qpn, key_qp.data() + offsetof(QpRecord, qpn), sizeof qpn);
-  return qpn;
 }
 
 }  // namespace
@@ -83,7 +75,9 @@ void Replayer::check_keyframe(const Record& keyframe) {
                    const auto was = record.bytes.subspan(std::min(fixed.size(), record.bytes.size()));
                    const auto at = std::ranges::mismatch(was, state).in1 - was.begin();
                    const std::string whose =
-                       kind == Kind::key_qp ? fmt::format("queue pair {:#x}", qpn_of(fixed)) : "the engine";
+                       kind == Kind::key_qp
+                           ? fmt::format("queue pair {:#x}", reinterpret_cast<const QpRecord*>(fixed.data())->qpn)
+                           : "the engine";
                    diverge(record, fmt::format("the state of {} differs at byte {} of {}; recorded were {}", whose, at,
                                                state.size(), was.size()));
                  });

@@ -143,7 +143,6 @@ TEST_F(KeepingTest, APinnedRecordingIsNotOverwritten) {
   EXPECT_FALSE(record::copy_recording(memory, copy + "/in a file"));
 }
 
-// It takes the place of the one before, so that many queue pairs are recorded, too.
 // A reader may miss its end and its beginning, and nothing between them.
 TEST_F(KeepingTest, ARecordingThatIsBeingWrittenIsReadWithoutAGap) {
   std::vector<std::byte> memory(40'000);
@@ -182,6 +181,7 @@ TEST_F(KeepingTest, ARecordingThatIsBeingWrittenIsReadWithoutAGap) {
   EXPECT_GT(read, 0u);
 }
 
+// It takes the place of the one before, so that many queue pairs are recorded, too.
 TEST_F(KeepingTest, ALargeKeyframeFitsIntoHalfOfTheMemory) {
   for (const auto& [pieces, fits] : {std::pair(30u, true), std::pair(80u, false)}) {
     std::vector<std::byte> memory(100'000);

@@ -319,7 +319,7 @@ TEST_F(RecordTest, AMessageOfAFlowTakesFewBytes) {
   expect_same(right_recording_);
 }
 
-// A replay does not know of it.
+// A replay does not know of a ring that was refused.
 TEST_F(RecordTest, ADoorbellRingWithoutRoomLeavesNoClient) {
   transport::Engine& engine = left_.engine();
   uint32_t rings = 0;
